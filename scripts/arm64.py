@@ -43,7 +43,7 @@ def environment(version: str, wheel: Path, requirements: Path | None = None) -> 
     interpreter = f"{root}/usr/bin/python{version}"
     python = place / "bin" / "python"
     # CPython takes the path of its executable from `argv[0]`, and looks for `pyvenv.cfg` in the
-    # executable's folder and in its parent.
+    # executable's folder and in its parent. So qemu passes the path of `bin/python` as `argv[0]`.
     python.write_text(f'#!/bin/sh\nexec {QEMU} -L {root} -0 "$0" {interpreter} "$@"\n')
     python.chmod(0o755)
     (place / "pyvenv.cfg").write_text(

@@ -7,7 +7,8 @@ removes `async` and `await`, replaces names, and makes these changes:
   variables named `op`, and results of methods of the native core and of the methods `_start_...`,
   `_advance` and `_trace`.
 - `await in_thread(work, argument)` becomes `work(argument)`.
-- A statement is left out if its first line ends with `# async only`. So are comments above it.
+- A statement is left out if its first line ends with `# async only`. Comments directly above it are
+  left out too.
 - `# sync: code` becomes `code`.
 - Texts in `TEXTS` are replaced by their synchronous versions.
 """
@@ -107,7 +108,7 @@ once. The asynchronous twin is [`turbocql.aio`][turbocql.aio].
 
 
 def marked(code: str) -> str:
-    """Removes statements marked `# async only`, and uncomments code marked `# sync:`."""
+    """Removes statements marked `# async only`, and makes comments `# sync: code` into code."""
     lines = code.splitlines(keepends=True)
     ends = {
         node.lineno: node.end_lineno or node.lineno
@@ -276,7 +277,7 @@ def definitions(code: str) -> dict[str, tuple[int, int]]:
 
 
 def generated_definitions(target: Path, source: str, names: list[str]) -> str:
-    """Returns the code of `target`, whose generated classes and functions are generated anew."""
+    """Generates `names` of `source` anew, and returns the code of `target` with the results."""
     asynchronous = (PACKAGE / source).read_text(encoding="utf-8")
     code = target.read_text(encoding="utf-8")
     for name in names:

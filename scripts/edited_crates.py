@@ -10,7 +10,7 @@ sources, and Cargo.lock stays as it is. An edit that does not fit the sources is
     CRATE_EDITS=off scripts/edited_crates.py      build without edits from here on
 
 Each copy also gets a constant with the names of the edits. crates/engine refers to this constant,
-so it does not compile without the copies, unless `CRATE_EDITS=off` was set.
+so it compiles only with the copies, or if `CRATE_EDITS=off` was set.
 If there is a folder `vendor` (see scripts/sdist.py), the crates' sources come from there, and cargo
 needs no registry.
 The script also writes `build/edits` for make. The time of this file changes only if the edits do.
@@ -110,9 +110,9 @@ def edits() -> list[Edit]:
 def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
     """Returns the lines of a hunk before and after the edit.
 
-    Raises: Unfit, if the numbers of lines differ from those in the head of the hunk.
+    Raises: Unfit, if the numbers of lines differ from the numbers in the head of the hunk.
     """
-    # A context line that is empty has a space, which an editor may have removed.
+    # In a patch, an empty context line is a single space. An editor may have removed this space.
     lines = [line if line.strip("\n") else " \n" for line in hunk[3].splitlines(keepends=True)]
     old = [line[1:] for line in lines if line[0] != "+"]
     new = [line[1:] for line in lines if line[0] != "-"]
@@ -129,7 +129,7 @@ def sources() -> dict[str, tuple[str, Path]]:
     """
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
     if VENDOR.is_dir():
-        # On the command line, a relative path is relative to the current folder.
+        # Cargo would look for a relative path in its current folder, so this path is absolute.
         settings = {**VENDORED, "source.vendored-sources.directory": str(VENDOR)}
         command += [
             "--offline",
@@ -137,7 +137,7 @@ def sources() -> dict[str, tuple[str, Path]]:
         ]
     # Cargo reads its configuration from the current folder and its parents. It runs in an empty
     # temporary folder, where it does not find this checkout's configuration. So it returns the
-    # folders of the registry's sources, not those of the copies.
+    # folders of the registry's sources, and not the folders of the copies.
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(
@@ -179,7 +179,9 @@ def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file if its content changes. A file that keeps its time causes no build."""
+    """Writes a file if its content changes. An unchanged file keeps its time, and so cargo does not
+    build it again.
+    """
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -254,7 +256,8 @@ def configure(text: str) -> None:
 
 def expect_own() -> None:
     """Raises `Unfit` for a configuration that this script has not written."""
-    # If both `.cargo/config.toml` and `.cargo/config` exist, cargo reads the second.
+    # If both `.cargo/config.toml` and `.cargo/config` exist, cargo reads the second. So both files
+    # are checked.
     for config in (CONFIG, CONFIG.with_suffix("")):
         if config.is_file() and not config.read_text(encoding="utf-8").startswith(OWN):
             raise Unfit(

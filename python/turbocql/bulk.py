@@ -56,15 +56,15 @@ class BulkReport:
         The results come in the order of the rows of values. Rows of values that failed are left
         out. An asynchronous program does not await this method, because the results are in memory.
 
-        Raises: `Error` if there are no results: `results=True` was not passed, no row of values was
-            sent, or all failed; also if the results have different columns.
+        Raises: `Error` if there are no results, because `results=True` was not passed, no row of
+            values was sent, or all rows failed; `Error` also if the results have different columns.
         """
         return pyarrow_table(self._batches(types))
 
     def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """The rows of all results as one `pandas.DataFrame`. This method needs pandas and pyarrow.
 
-        The types are those of [`Rows.to_pandas`][turbocql.rows.Rows.to_pandas].
+        The columns have the types that [`Rows.to_pandas`][turbocql.rows.Rows.to_pandas] uses.
 
         Raises: as `to_arrow`.
         """
@@ -84,7 +84,7 @@ class BulkReport:
     def to_numpy(self) -> dict[str, Any]:
         """The rows of all results as NumPy arrays, by column. This method needs NumPy.
 
-        The arrays are those of [`Rows.to_numpy`][turbocql.rows.Rows.to_numpy].
+        The arrays have the forms that [`Rows.to_numpy`][turbocql.rows.Rows.to_numpy] uses.
 
         Raises: as `to_arrow`.
         """

@@ -48,7 +48,7 @@ class Node:
 
     @property
     def state(self) -> Literal["up", "down", "silent", "not used"]:
-        """The state of the node, from the fields above."""
+        """The state of the node, as the fields `enabled`, `silent` and `connected` determine it."""
         if not self.enabled:
             return "not used"
         if self.silent:

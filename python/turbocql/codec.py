@@ -70,8 +70,8 @@ def _deserializer(
 
 
 class GenericSerializer:
-    """The serializer of the class `cassandra.cqltypes.VectorType` without parameters, which names
-    no element type. It calls `serialize` of that class.
+    """The serializer of the class `cassandra.cqltypes.VectorType` without parameters. This class
+    names no type of elements, so the serializer calls the class's own `serialize`.
     """
 
     def __init__(self, cqltype: type[Any]) -> None:
@@ -79,7 +79,7 @@ class GenericSerializer:
         """The class whose `serialize` is called."""
 
     def serialize(self, value: Any, protocol_version: int = 4) -> bytes:
-        """Returns the bytes of a value. Errors are those of the class's `serialize`."""
+        """Returns the bytes of a value. Raises the same errors as the class's `serialize`."""
         data: bytes = self.cqltype.serialize(value, protocol_version)
         return data
 

@@ -231,8 +231,8 @@ class Config:
         _check_tls(self.tls)
         object.__setattr__(self, "consistency", _consistency("consistency", self.consistency))
         if self.consistency in _SERIAL:
-            # A read may have a serial consistency. The session's default may not be serial, because
-            # every write would fail with it.
+            # A single read may have a serial consistency. The session's default applies to writes
+            # too, and every write would fail with a serial consistency.
             raise ConfigError("a session's consistency cannot be serial; pass it with the request")
         if self.serial_consistency is not None:
             serial = _consistency("serial_consistency", self.serial_consistency)
@@ -291,7 +291,7 @@ class Config:
             "keepalive_timeout_s",
             "schema_agreement_timeout_s",
         ):
-            # Less than a millisecond is zero for the engine's clocks.
+            # The engine would treat a time of less than a millisecond as zero.
             check_seconds(name, getattr(self, name), least=0.001)
         if isinstance(self.wait_s, bool) or self.wait_s != 0:
             check_seconds("wait_s, if not 0,", self.wait_s)
@@ -382,9 +382,9 @@ class Config:
         """Reads settings from a URL: `cql://user:password@host:9042,host/keyspace?setting=value`.
 
         All parts except the host are optional. The part after `?` sets fields by name, with values
-        as text: a number, `true`, a word that the field takes, or `none`. Within each part,
-        percent-encode all characters except letters, digits, `-`, `.` and `_`. `overrides` are
-        fields as the constructor takes them; they win over the URL.
+        as text: a number, `true`, one of the words that the field accepts, or `none`. Within each
+        part, percent-encode all characters except letters, digits, `-`, `.` and `_`. `overrides`
+        are fields as the constructor takes them; they win over the URL.
 
         Raises: `ConfigError` for an invalid URL or setting; no message contains the password.
 
@@ -406,8 +406,8 @@ class Config:
         `TURBOCQL_URL` is a URL as for `from_url`. Every field that text can express has a variable
         of its own, such as `TURBOCQL_CONTACT_POINTS` (separated by commas), `TURBOCQL_PASSWORD` and
         `TURBOCQL_TIMEOUT_S`. With another `prefix`, the names of all variables begin with it. A
-        field's own variable wins over the URL; `overrides`, fields as for the constructor, win over
-        both. A field that is set nowhere has its default.
+        field's own variable wins over the URL. `overrides` are fields as the constructor takes
+        them; they win over both. A field that is set nowhere has its default.
 
         Raises: `ConfigError` for an invalid value, for an empty variable, and for an unknown
             variable that begins with the prefix. `TURBOCQL_CACHE_DIR` is not an error: it is read
@@ -425,11 +425,12 @@ class Config:
         profile: str = "default",
         **overrides: Unpack[_Overrides],
     ) -> Self:
-        """Reads settings from the table `profile` of a TOML file. The keys are the names of fields.
+        """Reads settings from a TOML file: from the table whose name is `profile`.
 
-        TOML has no null: `"none"` stands for `None`. Paths in the file are used as they are
-        written. `overrides`, fields as for the constructor, win over the file. Python 3.10 needs
-        the package tomli for this.
+        The keys of the table are the names of fields. TOML has no null, so `"none"` stands for
+        `None`. Paths in the file are used as they are written. `overrides` are fields as the
+        constructor takes them; they win over the file. With Python 3.10, this method needs the
+        package tomli.
 
         Raises: `ConfigError` for a file that cannot be read, a missing profile, or an invalid
             value.
@@ -566,8 +567,8 @@ class _Overrides(Settings, total=False):
 def _text_fault(setting: object) -> str | None:
     """Returns what is wrong with a text setting; `None` if nothing is.
 
-    This function does not raise the error itself, because a traceback keeps the frames that it
-    passes, and this frame has the secret in clear text. The caller's frame does not have it.
+    This function does not raise the error itself: a traceback would keep the frame of this
+    function, which has the secret in clear text. The caller's frame does not have the secret.
     """
     text = setting.reveal() if isinstance(setting, Secret) else setting
     if text is None:

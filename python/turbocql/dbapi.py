@@ -8,7 +8,7 @@ so `Cursor.rowcount` is always -1.
 
 Each error that a connection or cursor raises is an instance of two classes: one of
 `turbocql.errors` and one of this module. For example, a write that timed out is an
-`OperationalError` and an `errors.WriteTimeout`, with the attributes of the latter.
+`OperationalError` and an `errors.WriteTimeout`, with the attributes of `errors.WriteTimeout`.
 
 Threads may share the module and connections (`threadsafety` 2), but not cursors.
 
@@ -114,7 +114,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value that cannot be encoded or decoded, or that a CQL function or operator failed on."""
+    """A value that cannot be encoded or decoded, or an error in a CQL function or operator."""
 
 
 class OperationalError(DatabaseError):
@@ -205,7 +205,10 @@ _COMBINED_CLASSES: dict[tuple[type[Error], type[errors.Error]], type[Error]] = {
 
 
 def _combined_class(dbapi_class: type[Error], error_class: type[errors.Error]) -> type[Error]:
-    """Returns the cached class that is derived from both: `except` of either catches its errors."""
+    """Returns a class derived from both classes, so that `except` with either catches its errors.
+
+    The class is made once, and cached.
+    """
     if issubclass(dbapi_class, error_class):
         return dbapi_class
     if (combined := _COMBINED_CLASSES.get((dbapi_class, error_class))) is None:
@@ -271,7 +274,8 @@ class TypeObject:
     def __eq__(self, other: object) -> bool:
         return _head(other) in self._types if isinstance(other, str) else self is other
 
-    # Equal objects need equal hashes, and a group is equal to many codes with different hashes.
+    # Equal objects need equal hashes. A type object is equal to several type codes, which have
+    # different hashes, so it has no hash.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -284,7 +288,7 @@ def _head(cql_type: str) -> str:
         return _head(cql_type[len("frozen<") :])
     if cql_type.startswith("'"):
         return "custom"
-    # Only the names of user-defined types are qualified by a keyspace.
+    # A name with a dot is the name of a user-defined type: only these are qualified by a keyspace.
     return "udt" if "." in cql_type.partition("<")[0] else cql_type.partition("<")[0]
 
 
@@ -369,7 +373,7 @@ class Connection:
 
     @property
     def session(self) -> _session.Session:
-        """The session. It raises the errors of `turbocql.errors`, not those of this module."""
+        """The session. It raises the errors of `turbocql.errors`, not the errors of this module."""
         return self._session
 
     def cursor(self) -> Cursor:
@@ -612,7 +616,8 @@ class Cursor:
         count = len(unreturned_rows) if size is None else min(size, len(unreturned_rows))
         rows = [unreturned_rows.popleft() for _ in range(count)]
         try:
-            # When a page cannot be fetched, the rows before it stay in `rows`.
+            # If a page cannot be fetched, `rows` has the rows before this page. They are kept for
+            # the next fetch.
             rows.extend(islice(pages, None if size is None else size - len(rows)))
         except BaseException as error:
             unreturned_rows.extendleft(reversed(rows))
@@ -688,7 +693,7 @@ def _shown(prepared: Prepared) -> str:
 
 
 def _check_parameters(prepared: Prepared, parameters: object) -> None:
-    """Raises unless the parameters are of an allowed kind, with a value for each bind marker."""
+    """Raises `ProgrammingError` if the parameters do not fit the bind markers of the statement."""
     if problem := _problem([name for _, _, name, _ in prepared.markers], parameters):
         raise ProgrammingError(f"{problem}{_shown(prepared)}")
 
@@ -696,9 +701,9 @@ def _check_parameters(prepared: Prepared, parameters: object) -> None:
 def _problem(markers: list[str], parameters: object) -> str | None:
     """What is wrong with parameters for these bind markers; `None` if nothing is.
 
-    Unlike a session, a cursor needs a value for each marker. Sequences and mappings must not have
-    values beyond those of the markers. But an object may have further fields, and so may a named
-    tuple with a field for each marker, because their values are bound by name.
+    Unlike a session, a cursor needs a value for each marker. Sequences and mappings must have no
+    other values. But an object may have further fields, because its values are bound by name. A
+    named tuple with a field for each marker may have further fields for the same reason.
     """
     if not isinstance(parameters, (tuple, list)):
         if isinstance(parameters, Mapping):
@@ -737,9 +742,9 @@ def _problem(markers: list[str], parameters: object) -> str | None:
 
 
 def _names(parameters: object) -> Sequence[str]:
-    """The field names of a named tuple; nothing for other sequences.
+    """Returns the field names of a named tuple; an empty sequence for other sequences.
 
-    If turbocql made the class of the named tuple, the names are those of the columns.
+    If turbocql made the class of the named tuple, returns the names of the result's columns.
     """
     name_and_columns = getattr(type(parameters), "_turbocql_made_of", None)
     names: Sequence[str] = (

@@ -123,7 +123,7 @@ class DecodeError(CodecError):
 
 
 class ConnectError(Error, ConnectionError):
-    """No session could be opened. The message says why, such as the answers of the contact points.
+    """No session could be opened. The message has the reasons, such as contact points' answers.
 
     When a server answered with an error, or with bytes that cannot be decoded, the exception for
     this answer is the `__cause__`. For example, the `__cause__` is an `InvalidQuery` when the
@@ -215,9 +215,9 @@ class BadCredentials(ServerError):
 
 
 class Unavailable(ServerError):
-    """Code 0x1000: not enough replicas were alive. The attempt with this answer did nothing.
+    """Code 0x1000: not enough replicas were alive. The attempt that got this answer did nothing.
 
-    Another attempt of the same request may have done something: see `may_have_applied`.
+    Another attempt of the same request may have changed data: see `may_have_applied`.
     """
 
 
@@ -326,7 +326,7 @@ class PagingTokenError(Error, ValueError):
 
 
 class ClosedError(Error):
-    """The session is closed, or belongs to the process that this one was forked from."""
+    """The session is closed, or this process is a fork and the session belongs to its parent."""
 
 
 if not TYPE_CHECKING:
@@ -374,7 +374,7 @@ _CODEC_KIND = {"encode": EncodeError, "range": RangeError, "decode": DecodeError
 
 def from_codec(kind: str, message: str, path: str, cql_type: str) -> CodecError:
     """Makes the exception for a value and a type that do not match. The native core calls this."""
-    with suppress(OSError):  # There may be no file descriptor left to read the module.
+    with suppress(OSError):  # The import fails if the process has no file descriptor left.
         from ._hints import value_hint
 
         if hint := value_hint(message):
@@ -422,7 +422,7 @@ def from_engine(
             RateLimited if limited else _BY_CODE.get(-1 if code is None else code, ServerError)
         )
     elif kind == "authentication" and not message.startswith(_CONNECTING):
-        # An open session has lost its connections, and the server refuses new ones.
+        # A session that was open has lost its connections, and the server refuses new connections.
         cls = NoHostAvailable
     else:
         cls = _BY_KIND.get(kind, RequestError)
@@ -433,7 +433,7 @@ def from_engine(
             added.append(f"asked {coordinator}{times}")
         if may_have_applied:
             added.append("it may have applied")
-    with suppress(Exception):  # A fault of the advice must not replace the error.
+    with suppress(Exception):  # A failure to make the advice must not hide the error.
         from ._hints import hints  # Imported here, because most programs raise no such error.
 
         text, _, statement = message.partition(_STATEMENT)

@@ -185,7 +185,7 @@ def _decoded(token: str) -> bytes:
         )
     except (UnicodeEncodeError, binascii.Error):
         data = b""
-    # Base64 has several texts for some bytes. Only the one that `sign` writes is valid.
+    # Base64 has several texts for some bytes. Only the text that `sign` writes is valid.
     is_written_by_sign = base64.urlsafe_b64encode(data).rstrip(b"=").decode() == token
     if len(data) < _HEAD_BYTES or data[:1] != _VERSION or not is_written_by_sign:
         raise PagingTokenError(
@@ -267,7 +267,7 @@ def _without_order(cell: bytes, cql_type: str) -> bytes:
     try:
         value = find_deserializer(cql_type).deserialize(cell)
     except Error:
-        # `cql_type` is or contains the name of a user-defined type. The name does not tell the
-        # fields of the type.
+        # `cql_type` is or contains the name of a user-defined type. The fields of this type are not
+        # known here, so the value cannot be decoded.
         return cell
     return _written_value(value).encode("utf-8", "surrogatepass")

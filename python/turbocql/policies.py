@@ -175,7 +175,7 @@ class Balancing:
     """The order in which nodes are tried for a request.
 
     The replicas of the row come first, then the other nodes. Within each of the two groups, nodes
-    of the preferred rack come first, then the other nodes of its datacenter.
+    of the preferred rack come first, then the other nodes of the preferred datacenter.
     """
 
     datacenter: str | None = None
@@ -291,7 +291,7 @@ def _consistency(name: str, value: object) -> Consistency:
     """Returns the `Consistency` for a `Consistency`, or for its name in any letter case."""
     with suppress(ValueError):
         return Consistency(value.upper() if isinstance(value, str) else value)
-    # Not raised in an `except` block, where the error's `__context__` would show the value.
+    # This error is not raised in an `except` block: its `__context__` would then show the value.
     level_names = [level.value for level in Consistency]
     hint = did_you_mean(value, level_names)
     raise ConfigError(f"{name} must be one of {', '.join(level_names)}, got {shown(value)}{hint}")

@@ -21,7 +21,7 @@ __all__ = ["quote_identifier", "quote_literal"]
 def quote_identifier(name: str, /, *names: str) -> str:
     """Writes the name of a keyspace, table, column, type, index or role in double quotes.
 
-    Several names, such as those of a keyspace and a table, are joined by dots. A name in quotes
+    Several names, such as a keyspace's and a table's name, are joined by dots. A name in quotes
     keeps its letter case, may have any characters, and is never a keyword.
 
     Raises: `TypeError` unless every name is a `str`; `ValueError` for an empty name, and for one

@@ -131,10 +131,10 @@ class _Result(_core.Cursor, Generic[T]):
         """The first row, or `None` when there is none. For a row that must exist, call
         `one_or_raise`.
 
-        A server may answer with pages without rows before the first row, as ScyllaDB does where
-        it reads many deleted rows. `execute` fetches pages until one has rows, within its time
-        limit. If the limit was too short, `Rows.one` fetches further pages. `AsyncRows.one` cannot
-        wait, so it raises `Error`: iterate, or use `all()`.
+        The first pages of a result may have no rows, for example when ScyllaDB has read many
+        deleted rows. `execute` fetches pages until one has rows, or until its time limit. If no
+        page has rows by then, `Rows.one` fetches further pages. `AsyncRows.one` cannot wait, so it
+        raises `Error`: iterate, or use `all()`.
 
         If a callable was passed to `execute` as `row`, `one` also returns `None` for a lightweight
         transaction that was applied, because no object is made of the transaction's row.
@@ -149,7 +149,7 @@ class _Result(_core.Cursor, Generic[T]):
         """The first column of the first row, or `None` when there is no row.
 
         A null is `None` too. The form of the rows does not matter. For a conditional statement, the
-        value is that of `applied`.
+        first column has the same value as `applied`.
 
         Raises: the same errors as `one`; also `Error` when the statement is of a kind that returns
             no rows.
@@ -324,8 +324,8 @@ class Rows(_SyncResult[T]):
     def one_or_raise(self) -> T:
         """The only row of the result.
 
-        If the current page has one row and further pages may follow, these are fetched, because
-        they may have rows.
+        If the current page has one row and further pages may follow, the further pages are fetched,
+        because they may have rows.
 
         Raises: `NoRow` when the result has no row; `MultipleRows` when it has several; `Error` for
             a statement that returns no rows, and when an iteration has moved past the first page;
@@ -352,8 +352,9 @@ class Rows(_SyncResult[T]):
     def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. This method needs pandas and pyarrow.
 
-        Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
-        rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
+        Numbers, texts, bytes and timestamps have types of pandas. Other values are the same objects
+        as in rows, unless `types` selects another type. A vector of numbers is an array in each
+        cell.
         Nulls: an integer column with nulls has a type such as `Int64`; a null among floats is NaN.
         """
         frame, pages = self._frame(types), SyncColumnPages(self)
@@ -422,8 +423,8 @@ class AsyncRows(_AsyncResult[T]):
     async def one_or_raise(self) -> T:
         """The only row of the result.
 
-        If the current page has one row and further pages may follow, these are fetched, because
-        they may have rows.
+        If the current page has one row and further pages may follow, the further pages are fetched,
+        because they may have rows.
 
         Raises: `NoRow` when the result has no row; `MultipleRows` when it has several; `Error` for
             a statement that returns no rows, and when an iteration has moved past the first page;
@@ -450,8 +451,9 @@ class AsyncRows(_AsyncResult[T]):
     async def to_pandas(self, *, types: ColumnTypes | None = None) -> Any:
         """All rows as a `pandas.DataFrame`. This method needs pandas and pyarrow.
 
-        Numbers, texts, bytes and timestamps have types of pandas; other values are the objects that
-        rows have, unless `types` says otherwise. A vector of numbers is an array in each cell.
+        Numbers, texts, bytes and timestamps have types of pandas. Other values are the same objects
+        as in rows, unless `types` selects another type. A vector of numbers is an array in each
+        cell.
         Nulls: an integer column with nulls has a type such as `Int64`; a null among floats is NaN.
         """
         frame, pages = self._frame(types), AsyncColumnPages(self)

@@ -78,7 +78,7 @@ def _look_up(noun: str, name: str, items_by_name: Mapping[str, T], location: str
         from difflib import get_close_matches
 
         similar_names = get_close_matches(name, items_by_name)
-        # Wrong letter case is the most likely mistake.
+        # Wrong letter case is the most likely mistake, so such names are always listed.
         similar_names += [
             similar_name
             for similar_name in items_by_name
@@ -210,7 +210,7 @@ class _Columns(_Plain):
 
     @property
     def primary_key(self) -> tuple[TableColumn, ...]:
-        """The columns of the partition key, then those of the clustering key."""
+        """The columns of the partition key, then the columns of the clustering key."""
         return self.partition_key + self.clustering_key
 
     @property

@@ -54,7 +54,7 @@ def _wrap_secret(settings: object, name: str) -> None:
 
 
 def _state(settings: object) -> dict[str, Any]:
-    """The fields of a dataclass and a subclass's further attributes, for copies and pickles."""
+    """Returns a dataclass's fields and a subclass's further attributes, for copies and pickles."""
     field_values = {
         dataclass_field.name: getattr(settings, dataclass_field.name)
         for dataclass_field in fields(cast("Any", settings))
@@ -183,7 +183,10 @@ class Tls:
         _restore(self, {**state, "key": Secret(key) if isinstance(key, (str, bytes)) else key})
 
     def _pickled(self, *, secrets: bool) -> dict[str, Any]:
-        """The state for a pickle. Raises for a key in clear text, unless `secrets` is true."""
+        """Returns the state for a pickle.
+
+        Raises: `ConfigError` if the state contains a private key, unless `secrets` is true.
+        """
         if not (secrets or _is_path(self.key)):
             raise ConfigError(
                 "tls: a private key is not pickled: give the path of its file as a pathlib.Path,"
@@ -205,11 +208,11 @@ class Tls:
 
 
 def _pem(tls: Tls, name: str) -> bytes | Secret[bytes] | None:
-    """Returns the content of a PEM source; the content of a key as a `Secret`."""
+    """Returns the content of a PEM source. The content of a private key is a `Secret`."""
     content_or_fault = _read_pem(name, getattr(tls, name))
     if isinstance(content_or_fault, str):
-        # The error is raised here and not in `_read_pem`, because a traceback keeps the frames that
-        # it passes. This frame has no key in clear text.
+        # The error is not raised in `_read_pem`: the traceback would keep the frame of `_read_pem`,
+        # which may have a key in clear text. This frame has no key in clear text.
         raise ConfigError(f"tls: {name}{content_or_fault}")
     return content_or_fault
 
@@ -253,7 +256,7 @@ _CERTIFICATE = re.compile(
 
 
 def _is_path(key: object) -> bool:
-    """Whether a key setting holds no secret, because it is the path of a file, or `None`."""
+    """Whether a key setting holds no secret: it is the path of a file, or it is `None`."""
     if isinstance(key, Secret):
         key_text = key.reveal()
         return isinstance(key_text, str) and _exists(key_text)
@@ -270,10 +273,10 @@ def _exists(path: str | os.PathLike[str]) -> bool:
 class Authenticator(Protocol):
     """The client's side of the authentication of one connection.
 
-    `Config(authenticator=...)` takes a callable that returns such an object. The callable is called
-    for every new connection, with the authenticator class that the server names. The methods run on
-    threads of the driver. Methods for several connections may run at the same time. An exception in
-    a method fails the connection.
+    `Config(authenticator=...)` takes a callable that returns an object with these methods. The
+    callable is called for every new connection, with the authenticator class that the server names.
+    The methods run on threads of the driver. Methods for several connections may run at the same
+    time. An exception in a method fails the connection.
     """
 
     def first(self) -> bytes | None:
@@ -289,12 +292,12 @@ class Authenticator(Protocol):
 class Credentials(Protocol):
     """A callable that returns the user and the password of a new connection.
 
-    `Config(credentials=...)` takes a function without parameters, or an object with such a
-    `__call__`. It is called for every new connection: when the session connects, when a connection
-    was lost, and when a node joins. So a password can change while the session is open. A
-    connection that is open stays open. The callable runs on threads of the driver, and may block:
-    the time counts as part of `connect_timeout_s`. Calls for several connections may run at the
-    same time. An exception fails the connection with an `AuthenticationError`, whose message
+    `Config(credentials=...)` takes a function without parameters, or an object that is called
+    without arguments. It is called for every new connection: when the session connects, when a lost
+    connection is replaced, and when a node joins. So a password can change while the session is
+    open. A connection that is open stays open. The callable runs on threads of the driver. It may
+    block, and its time counts as part of `connect_timeout_s`. Calls for several connections may run
+    at the same time. An exception fails the connection with an `AuthenticationError`, whose message
     contains the message of the exception; the session tries again later.
     """
 
@@ -311,8 +314,8 @@ class _CredentialsConversation:
         self._credentials = credentials
 
     def first(self) -> bytes:
-        # Of an error that is raised here, only the message leaves this thread, not the exception
-        # with its traceback. So no frame that holds the password is kept.
+        # If this method raises an exception, only the message of the exception leaves this thread.
+        # The traceback does not, so no frame that holds the password is kept.
         try:
             pair: Any = self._credentials()
         except Exception as error:

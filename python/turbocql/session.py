@@ -54,7 +54,8 @@ class Session(Tables[R]):
 
     It is thread-safe. As a context manager, it closes itself at the end of the block.
 
-    For type checkers, `R` is the type of its rows: `dict[str, Any]` after `connect(rows="dict")`.
+    For type checkers, `R` is the type of the session's rows. For example, it is `dict[str, Any]`
+    after `connect(rows="dict")`.
     """
 
     __slots__ = ()
@@ -121,8 +122,8 @@ class Session(Tables[R]):
         """Sends a statement or a batch and returns its result.
 
         A text with values is prepared automatically, and its prepared statement is cached. If
-        `values` is a mapping, it may lack some: a bind marker without a value leaves its column
-        unchanged, as [`UNSET`][turbocql.types.UNSET] does.
+        `values` is a mapping, it need not have a value for every bind marker: a marker without a
+        value leaves its column unchanged, as [`UNSET`][turbocql.types.UNSET] does.
 
         The options are `consistency`, `serial_consistency`, `timeout_s`, `page_size`,
         `timestamp`, `idempotent`, `tracing`, `profile`, `custom_payload`, `paging_state`, `target`,
@@ -136,9 +137,9 @@ class Session(Tables[R]):
         `paging_state` continues a result: see
         [`Rows.paging_state`][turbocql.rows.Rows.paging_state]. `tracing` makes the server record
         how it executes the request. `custom_payload` is a mapping of names to bytes, for a query
-        handler of the server. `target` is the only node that gets the request, in all attempts and
-        for all pages: one of `session.nodes`, or one of `session.replicas(bound)`. On ScyllaDB, the
-        request to a `Replica` goes to the replica's shard.
+        handler of the server. `target` is a node of `session.nodes` or a replica of
+        `session.replicas(bound)`. All attempts of the request, and the requests for all pages, go
+        to this node only. On ScyllaDB, the request to a `Replica` goes to the replica's shard.
 
         Units: `timeout_s` in seconds (`math.inf` for no limit); `timestamp` in microseconds
         since 1970.
@@ -228,8 +229,7 @@ class Session(Tables[R]):
     def refresh_nodes(self) -> None:
         """Reads the nodes of the cluster and the replication of the keyspaces again.
 
-        The session also does so without this call: when the cluster reports a change, and once a
-        minute.
+        The session also does this by itself, when the cluster reports a change and once a minute.
         """
         self._core.refresh().wait()
 
@@ -261,7 +261,7 @@ class Session(Tables[R]):
         Units: `timeout_s` in seconds, for the whole call.
 
         Raises: `RequestError` when a request fails, or when none of 20 readings of the schema was
-            equal to the one before it; `RequestTimeout` when the schema was not read within
+            equal to the previous reading; `RequestTimeout` when the schema was not read within
             `timeout_s`; `ClosedError` after `close`.
 
         Example:
@@ -299,8 +299,8 @@ class Session(Tables[R]):
         """Returns a stream of the events of nodes and of the schema from now on.
 
         The stream holds up to `capacity` events that were not read yet. When an event comes to a
-        full stream, the oldest is dropped, and counted in `dropped`. The stream ends when the
-        session is closed, and does not keep the session open.
+        full stream, the stream drops its oldest event, and counts it in `dropped`. The stream ends
+        when the session is closed, and does not keep the session open.
         """
         check_int("capacity", capacity, 1, 2**31 - 1)
         stream: EventStream[ClusterEvent] = EventStream(capacity)
@@ -392,7 +392,7 @@ def connect(
     Settings are the fields of [`Config`][turbocql.config.Config], passed one by one or as a
     `config`. `contact_points` may also be a URL, as for
     [`Config.from_url`][turbocql.config.Config.from_url]; settings passed beside the URL replace
-    those of the URL.
+    settings of the URL.
 
     Raises: `ConfigError` for an invalid setting and `TypeError` for an unknown one, before
         anything is connected; `ConnectError` when no session can be opened, for example because no

@@ -46,9 +46,9 @@ class Batch:
     """Statements that are sent as one request and, with `logged`, applied as a unit.
 
     `kind` is `logged`, `unlogged` or `counter`, in any letter case. The options are those of
-    [`execute`][turbocql.session.Session.execute]; options passed to `execute` win over those of the
-    batch. `timestamp` applies to every statement without a timestamp of its own (`USING
-    TIMESTAMP`).
+    [`execute`][turbocql.session.Session.execute]; an option passed to `execute` wins over the same
+    option of the batch. `timestamp` applies to every statement without a timestamp of its own
+    (`USING TIMESTAMP`).
 
     Raises: `ConfigError` or `TypeError` for an invalid option.
 
@@ -92,11 +92,11 @@ class Batch:
         """Adds a statement and its values.
 
         Values of a prepared statement are encoded now. Values of a text are encoded when the batch
-        is sent, because the text is prepared then. The batch's options apply: those of the
-        statement itself are ignored.
+        is sent, because the text is prepared then. The statement's own options are ignored, and the
+        options of the batch apply.
 
         Raises: `EncodeError` for a value that its column cannot take; `TypeError` for an object
-            that is not a statement, or for values in no accepted form, such as a single number or
+            that is not a statement, or for values that are not accepted, such as a single number or
             text; `ConfigError` for a statement with the option `timestamp`: in a batch, only
             `USING TIMESTAMP` sets the timestamp of one statement.
         """

@@ -162,12 +162,13 @@ class NodeMetrics:
 class Metrics:
     """What a session has counted since it was opened.
 
-    If `earlier` and `later` are two `Metrics` of a session, `later - earlier` has what happened
-    between them. Counts are subtracted. But `in_flight`, `in_flight_bytes`, `waiting`, and a node's
-    `state`, `in_flight` and `connections` are those of `later`.
+    If `earlier` and `later` are two `Metrics` of a session, `later - earlier` has the counts of the
+    time between the two. Some figures are not counts, and the difference has their values of
+    `later`: `in_flight`, `in_flight_bytes`, `waiting`, and a node's `state`, `in_flight` and
+    `connections`.
 
-    Figures of connections, bytes, and statements prepared again are 0 in builds without turbocql's
-    edits of the ScyllaDB driver for Rust, which is the network engine.
+    The network engine is the ScyllaDB driver for Rust, with turbocql's edits. In builds without
+    these edits, the figures of connections, bytes, and statements prepared again are 0.
     """
 
     uptime_s: float = 0.0
@@ -236,8 +237,8 @@ class Metrics:
 
 
 def _difference(later: Any, earlier: Any) -> Any:
-    """Returns the figures of `later` minus those of `earlier`. Figures of the present time, such as
-    `in_flight`, are those of `later`.
+    """Returns the figures of `later` minus those of `earlier`. Figures that are not counts, such as
+    `in_flight`, are taken from `later`.
     """
     if type(later) is not type(earlier):
         return NotImplemented
@@ -352,8 +353,8 @@ def instrument(
 
     Each call has a span, whose parent is the span that is current where the call is made. The span
     of a call has a child for each attempt, and one for each later page of the result. An
-    `execute_many` is one span. Names and attributes are those of the semantic conventions for
-    database clients and for Cassandra. The spans are made when a request has ended, on the thread
+    `execute_many` is one span. Names and attributes follow the semantic conventions for database
+    clients and for Cassandra. The spans are made when a request has ended, on the thread
     `turbocql-log`, with the times of the request.
 
     The providers are OpenTelemetry's global ones unless they are passed. `texts` says whether

@@ -59,9 +59,9 @@ def uuid_from_time(
 def min_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
     """The lowest time UUID of an instant, as servers order them.
 
-    `id >= min_uuid_from_time(t)` selects the UUIDs of `t` and later ones; `id <
-    min_uuid_from_time(t)` selects earlier ones. Unlike CQL's `minTimeuuid`, this function
-    is exact to the microsecond.
+    `id >= min_uuid_from_time(t)` selects the UUIDs of `t` and of later instants; `id <
+    min_uuid_from_time(t)` selects the UUIDs of earlier instants. Unlike CQL's `minTimeuuid`, this
+    function is exact to the microsecond.
 
     Raises: `RangeError` for an instant that a UUID cannot hold.
     """
@@ -71,8 +71,8 @@ def min_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
 def max_uuid_from_time(instant: datetime.datetime | Timestamp) -> UUID:
     """The highest time UUID of an instant, as servers order them.
 
-    `id <= max_uuid_from_time(t)` selects the UUIDs of the microsecond `t` and earlier ones;
-    `id > max_uuid_from_time(t)` selects later ones. For a
+    `id <= max_uuid_from_time(t)` selects the UUIDs of the microsecond `t` and of earlier instants;
+    `id > max_uuid_from_time(t)` selects the UUIDs of later instants. For a
     [`Timestamp`][turbocql.types.Timestamp], the result is the highest UUID of a whole millisecond,
     as with CQL's `maxTimeuuid`.
 

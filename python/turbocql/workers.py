@@ -92,7 +92,9 @@ class _SessionTable:
         must not close or free them."""
 
     def forked(self) -> None:
-        """Removes all sessions in the child of a fork: sessions of the parent do not work there."""
+        """Removes all sessions in the child of a fork, because the parent's sessions do not work
+        there.
+        """
         self.inherited.append(self.by_settings)
         self.lock, self.by_settings = Lock(), {}
 
@@ -108,10 +110,10 @@ def session(
 ) -> Iterator[Session]:
     """The session of this process for these settings, opened if it is not open.
 
-    All callers with equal settings share the session, even at the same time. It is closed when it
-    was not used for `idle_s` seconds; with `math.inf`, never. A forked process opens its own
-    session. `config` may also be a URL; `None` means `Environment()` if its variables name a host,
-    else `Profile()` if the file exists, else the default settings.
+    All callers with equal settings share the session, even at the same time. The session is closed
+    when it was not used for `idle_s` seconds. With `idle_s=math.inf`, it is never closed. A forked
+    process opens its own session. `config` may also be a URL. `None` means `Environment()` if its
+    variables name a host, else `Profile()` if the file exists, else the default settings.
 
     Raises: `ConfigError` for invalid settings; `ConnectError` when no node answers.
 

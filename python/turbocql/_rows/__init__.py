@@ -1,1 +1,1 @@
-"""Iterations over the pages of a result, and its first rows as HTML."""
+"""Iterates over the pages of a result, and writes the first rows of a result as HTML."""

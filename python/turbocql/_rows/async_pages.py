@@ -27,7 +27,10 @@ class AsyncPages(PagesBase):
         return self._fetched(has_page)
 
     async def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls this method."""
+        """Returns the rows of the next page, or `None` after the last page.
+
+        The native core calls this method.
+        """
         if self._is_to_begin():
             return self._take()
         return await self._turn()
@@ -73,7 +76,7 @@ async def async_only_row(rows: Any) -> Any:
 
 
 class AwaitedPages:  # async only
-    """An iteration over the pages of a result. The first step awaits the call for the result."""
+    """An iteration over the pages of a call's result. The first step awaits the call."""
 
     __slots__ = ("_call", "_pages")
 
@@ -82,7 +85,10 @@ class AwaitedPages:  # async only
         self._pages: AsyncPages | None = None
 
     async def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls this method."""
+        """Returns the rows of the next page, or `None` after the last page.
+
+        The native core calls this method.
+        """
         if self._pages is None:
             self._pages = AsyncPages(await self._call)
         return await self._pages.next_page()

@@ -11,8 +11,8 @@ __all__ = ["PagesBase", "check_columns", "check_row_count"]
 
 
 class PagesBase:
-    """The position of an iteration. This is a class and not a generator, because a generator ends
-    at its first error.
+    """The position of an iteration over pages. It is not a generator, because a generator ends at
+    its first error, and an iteration must go on after an error.
 
     Threads may share an iterator. A lock guards each change of the position, but is not held while
     a thread waits for a page.
@@ -31,7 +31,8 @@ class PagesBase:
         self._interrupted = False
         """Whether a wait for the next page has begun, but ended neither with a page nor with an
         error: it is still under way, or was interrupted."""
-        # The callable passed as `row=` is called while the lock is held, and may use this iterator.
+        # The callable passed as `row=` is called while the lock is held. The callable may use this
+        # iterator, so its thread must be able to take the lock again.
         self._lock = RLock()
 
     def _begin(self) -> None:
@@ -61,11 +62,11 @@ class PagesBase:
             return True
 
     def _is_to_begin(self) -> bool:
-        """Whether the current page must be decoded: it is the first, or its decoding failed."""
+        """Whether the current page is not decoded yet: it is the first page, or decoding failed."""
         return self._page is None and not self._advancing
 
     def _take(self) -> list[Any]:
-        """The rows of the current page; empty if another thread has taken them."""
+        """Returns the rows of the current page; an empty list if another thread has taken them."""
         with self._lock:
             if self._page is None:
                 self._begin()
@@ -73,7 +74,10 @@ class PagesBase:
             return rows
 
     def _failed(self) -> None:
-        """Records that the fetch raised an error to the caller. The next step tries again."""
+        """Records that a fetch has ended with an error, which the caller gets.
+
+        The next step of the iteration fetches the page again.
+        """
         self._interrupted = False
 
     def _fetched(self, has_page: bool) -> list[Any] | None:

@@ -23,8 +23,8 @@ _MAX_ELEMENTS = 50
 def result_table(rows: Any, types: Sequence[Any]) -> str:
     """Returns the first rows of a result's current page as an HTML table. No page is fetched.
 
-    `types` has the type of each column. It has `None` for a column of a user-defined type of which
-    the result has only the name.
+    `types` has an item for each column: the type of the column, or `None` if this is a user-defined
+    type and the result contains only its name.
     """
     columns = rows._columns
     if not columns:
@@ -72,7 +72,8 @@ def _cell(value: Any, cql_type: Any) -> str:
         return "<i>null</i>"
     text, is_cut = value, False
     if not isinstance(value, str):
-        # Lists, bytes and NumPy arrays can be cut. For sets and maps, the slice raises an error.
+        # Only lists, bytes and NumPy arrays are cut. Sets and maps cannot be sliced: the attempt
+        # raises an error, and the whole value is written.
         with suppress(TypeError, KeyError):
             is_cut = len(value) > _MAX_ELEMENTS and len(value[:_MAX_ELEMENTS]) == _MAX_ELEMENTS
         text = _written(value[:_MAX_ELEMENTS] if is_cut else value, cql_type)
@@ -90,7 +91,7 @@ def _written(value: Any, cql_type: Any) -> str:
 
 
 def _scalar(value: Any, cql_type: Any) -> str:
-    """Returns a value as CQL, or as its `repr` if it has no literal."""
+    """Returns a value as a CQL literal, or its `repr` if CQL has no literal for the value."""
     try:
         return scalar(value, cql_type)
     except Error:

@@ -27,7 +27,10 @@ class SyncPages(PagesBase):
         return self._fetched(has_page)
 
     def next_page(self) -> list[Any] | None:
-        """The rows of the next page; `None` at the end. The native core calls this method."""
+        """Returns the rows of the next page, or `None` after the last page.
+
+        The native core calls this method.
+        """
         if self._is_to_begin():
             return self._take()
         return self._turn()

@@ -86,9 +86,9 @@ class SchemaReading:
     """Reads the schema. While `queries` is not empty, the caller executes the queries and passes
     the answers to `take`.
 
-    All tables are read repeatedly, until two consecutive readings are equal. A single reading may
-    contain only a part of a change, because a server writes its schema tables one after another,
-    and the new version last.
+    All tables are read repeatedly, until two consecutive readings are equal. During a change of the
+    schema, a server writes its schema tables one after another, and then the new schema version.
+    So a single reading may contain only a part of the change.
     """
 
     def __init__(self, cached_schema: Schema | None, refresh: bool) -> None:
@@ -105,7 +105,7 @@ class SchemaReading:
         return [_VERSION] if self._cached_schema is not None else list(_SOURCES.values())
 
     def take(self, answers: Sequence[Answer]) -> None:
-        """Takes the answers to the queries, in their order.
+        """Takes the answers to `queries`, in the order of the queries.
 
         Raises: `InvalidQuery` when the server lacks a required table; `RequestError` when none of
             20 readings equals the previous one, or when the schema has no version;
@@ -312,11 +312,11 @@ def _mask(row: Row) -> str:
 
 
 def _without_hidden(columns: list[TableColumn], flags: set[str]) -> list[TableColumn]:
-    """Of the columns of a table with compact storage, those that statements can name."""
+    """Returns the columns that statements can name, for a table with compact storage."""
     if not flags & {"compound", "dense", "super"}:
-        # A table without these flags has no clustering key. The server stores the columns that were
-        # declared outside its primary key as static columns. The stored regular and clustering
-        # columns belong to the Thrift protocol, and statements cannot name them.
+        # A table without these flags was declared without a clustering key. The server stores the
+        # columns outside the primary key as static columns. It also stores regular and clustering
+        # columns for the Thrift protocol. Statements cannot name these columns, so they are hidden.
         return [
             TableColumn(
                 column.name,
@@ -375,8 +375,9 @@ _IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
-    """Maps pairs of a table's name and a view's name to the name of the index of this table that
-    ScyllaDB stores in this view.
+    """Returns the name of the index that ScyllaDB stores in a view, for each such view.
+
+    The key is a pair: the name of the indexed table, and the name of the view.
     """
     return {(table.name, f"{index}_index"): index for table in tables for index in table.indexes}
 

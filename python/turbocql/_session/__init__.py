@@ -1,1 +1,1 @@
-"""The base class of both kinds of session, methods for whole tables, and threads."""
+"""Parts of both kinds of session: their base class, methods for whole tables, and threads."""

@@ -24,8 +24,8 @@ async def from_async(
 ) -> BulkReport:
     """Sends the rows of an asynchronous iterable in chunks, and reports their outcome.
 
-    While one chunk is sent, the next is read: at most twice `CHUNK` rows are in memory. `start`
-    takes a chunk and the number of its rows that may fail.
+    While one chunk is sent, the next chunk is read, so at most twice `CHUNK` rows are in memory.
+    `start` sends a chunk. Its second argument is the number of rows of the chunk that may fail.
     """
     source = rows.__aiter__()
     reader = _Reader(source)
@@ -37,18 +37,20 @@ async def from_async(
             if totals.stopped:
                 break
     finally:
-        # An exception with which the reader has already ended comes from the source, and is
-        # reported. The `CancelledError` that `reading.cancel()` causes is not reported.
+        # If the reader has already ended with an exception, the source has raised this exception,
+        # and it is reported. If the reader has not ended, `reading.cancel()` ends it with a
+        # `CancelledError`, which is not reported.
         ended = reading.done()
         reading.cancel()
         (outcome,) = await asyncio.gather(reading, return_exceptions=True)
         if hasattr(source, "aclose"):
             await source.aclose()
     if totals.rows == 0:
-        # Without rows, `start` gets an empty chunk, so that the statement and options are checked.
+        # If there are no rows, `start` is called with an empty chunk, because `start` also checks
+        # the statement and the options.
         totals.add(await start([], max_failures))
     raised = outcome if ended and isinstance(outcome, BaseException) else None
-    # Rows that were read but not sent count as read.
+    # The number of rows in the report includes rows that were read but not sent.
     read = totals.rows + len(reader.rows)
     return _report(read, totals.succeeded, totals.failures, totals.stopped, raised, totals.results)
 

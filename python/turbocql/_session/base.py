@@ -107,13 +107,13 @@ class SessionBase(Hooks, Generic[R]):
 
     @property
     def prepared(self) -> tuple[Prepared, ...]:
-        """The cached prepared statements, the most recently used first: at most
-        `Config.prepared_cache_size`.
+        """The cached prepared statements, the most recently used first. The cache holds at most
+        `Config.prepared_cache_size` statements.
         """
         return tuple(self._core.prepared)
 
     def forget_prepared(self) -> None:
-        """Empties the cache of prepared statements: each is prepared again at its next use.
+        """Empties the cache of prepared statements, so each is prepared again at its next use.
 
         The session itself empties the cache when it changes the schema. The server reports
         statements that it has forgotten, so no call of this method is needed for them.
@@ -146,7 +146,7 @@ class SessionBase(Hooks, Generic[R]):
             raise ConfigError(f"{bound!r} does not bind the whole partition key")
         nodes = {node.host_id: node for node in self.nodes}
         hosts = self._core.replicas(columns[0][0], columns[0][1], token)
-        # A node may have left the cluster between the two calls.
+        # A node may have left the cluster since `self.nodes` was read.
         replicas = [(nodes.get(UUID(bytes=host_id)), shard) for host_id, shard in hosts]
         return tuple(
             Replica(node, None if node.shards is None else shard)
@@ -169,9 +169,7 @@ class SessionBase(Hooks, Generic[R]):
             self._last_nodes = self.nodes
 
     def _end_telemetry(self) -> None:
-        """Lets the logs deliver the events that are already queued, and refuses later ones. Ends
-        the streams.
-        """
+        """Ends the logs and the streams. The logs still deliver events that are already queued."""
         self._logs.end()
         with OPENING:
             if self._streams is not None:
@@ -222,12 +220,14 @@ class SessionBase(Hooks, Generic[R]):
                 for table in keyspace.tables.values():
                     yield from ((keyspace.name, table.name, name) for name in table.columns)
         for prepared in self.prepared[:_MAX_STATEMENTS_FOR_NAMES]:
-            # A marker `?` has the name of its column. A marker `:name` has a name of its own.
+            # A marker `?` has the name of its column. A marker `:name` has a name that the program
+            # chose, so statements with such markers are left out.
             columns = [] if ":" in prepared.text else prepared.markers
-            # Other results than those of `SELECT *` may have aliases.
+            # The result columns of other SELECT statements may have aliases as names.
             if re.match(r"\s*SELECT\s+\*", prepared.text, re.IGNORECASE):
                 columns = columns + prepared.result_columns
-            # A name in brackets or parentheses is that of an option or a function.
+            # A name that contains a bracket or a parenthesis is not the name of a column: it stands
+            # for an option, such as `[ttl]`, or for a call of a function.
             yield from (
                 (column[0], column[1], column[2])
                 for column in columns
@@ -298,8 +298,8 @@ class SessionBase(Hooks, Generic[R]):
         )
 
     def _start_estimates(self, table: tuple[str, str]) -> list[_core.Op]:
-        """Starts to read estimates of a table's size from all nodes that are connected and not
-        silent.
+        """Starts to read estimates of a table's size from all connected nodes, except nodes that
+        have stopped answering.
         """
         options = ExecuteOptions(
             consistency=Consistency.LOCAL_ONE, rows="tuple", idempotent=True, timeout_s=5.0
@@ -327,8 +327,9 @@ class SessionBase(Hooks, Generic[R]):
         return _core.execute(self._core, text, values, options)
 
     def _start_schema_query(self, query: str, timeout_s: float) -> _core.Op:
-        """Starts a query of the schema, which any node may answer. Its rows are dicts. The
-        session's own `timeout_s` applies if it is shorter than this `timeout_s`.
+        """Starts a query of the schema, which any node may answer. The rows of its result are
+        dicts. If the session's own `timeout_s` is shorter than the argument `timeout_s`, it applies
+        instead.
         """
         limit_s = self._config.timeout_s
         options = ExecuteOptions(
@@ -338,8 +339,8 @@ class SessionBase(Hooks, Generic[R]):
             rows="dict",
             timeout_s=timeout_s if limit_s is None else min(limit_s, timeout_s),
         )
-        # `waits=True`: if the session is full, this query waits for its turn, even with
-        # `when_full="raise"`, because the program did not send it itself.
+        # With `waits=True`, this query waits while the session has as many requests in flight as it
+        # may have. It waits even with `when_full="raise"`, because the program did not send it.
         return _core.execute(self._core, query, None, options, waits=True)
 
 

@@ -1,4 +1,4 @@
-"""The methods of a session that take callbacks, and those that deliver events to streams."""
+"""The methods of a session that take callbacks or open streams of events."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Hooks:
         The calls after a change are made by the thread `turbocql-events`. If the function raises
         there, the logger `turbocql.cluster` reports it, and the ranks stay as they were.
 
-        Raises: what the function raises; `TypeError` and `ValueError` for a result other than
-            `None` and an `int` from 0 to 2**31 - 1; `ClosedError` after `close`.
+        Raises: what the function raises; `TypeError` and `ValueError` for a result that is neither
+            `None` nor an `int` from 0 to 2**31 - 1; `ClosedError` after `close`.
 
         Example:
             >>> session.rank_nodes(lambda node: 0 if node.rack in ("a", "b") else 1)
         """
         if rank is not None and not callable(rank):
             raise TypeError(f"rank_nodes takes a function of a Node, or None, got {rank!r}")
-        self._core.nodes()  # Raises if the session is closed.
+        self._core.nodes()  # This call raises an error if the session is closed.
         self._start_streams()
         if rank is None:
             with SETTING:
@@ -82,10 +82,10 @@ class Hooks:
         The session's own retries come first: see [`Retry`][turbocql.policies.Retry]. The function
         is not called for later pages of a result, nor for the rows of `execute_many`, which has
         `retry_for_s`. Nor is it called for a request that may have been applied
-        (`error.may_have_applied`), unless the request was declared idempotent. All attempts
-        together keep the call's `timeout_s`: if the wait would exceed it, the error is raised at
-        once. The error is also raised if, after the wait, the session is closed, or remains full
-        until the time limit.
+        (`error.may_have_applied`), unless the request was declared idempotent. The call's
+        `timeout_s` limits all attempts and waits together: if a wait would exceed it, the error is
+        raised at once. The error is also raised if the session is closed after the wait, or if it
+        still has too many requests in flight at the time limit.
 
         The function is called by the thread that waits for the result, or in the event loop, where
         it must not block. `execute` raises what the function raises.
@@ -104,7 +104,7 @@ class Hooks:
     def _open_stream(self, stream: Stream[ClusterEvent]) -> None:
         """Delivers events to a stream from now on. If the session is closed, ends the stream."""
         if not self._core.closed:
-            # A session that was inherited by a fork raises here.
+            # In a forked child process, this call raises an error: the session is the parent's.
             self._core.nodes()
         self._start_streams().open(stream)
 

@@ -65,8 +65,8 @@ class Tables(SessionBase[R]):
     def load(self, table: str, data: Any, /, **options: Unpack[LoadOptions]) -> BulkReport:
         """Writes data to a table: Arrow data, a DataFrame, arrays, or files.
 
-        The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and those
-        of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
+        The options are `rename`, `columns`, `nulls`, `ttl`, `timestamp`, `truncate_time`, and some
+        options of `execute_many`: `concurrency`, `max_failures`, `raise_failures`, `consistency`,
         `timeout_s`, `idempotent`, `profile`. Further options are `adaptive`, `rate_limit`,
         `retry_for_s`, `batches`, `batch_bytes`, `max_errors`, `dry_run`, `progress`, and for files
         `format`, `csv`, `limit`, `checkpoint`, `resume` and `rejects`: see the guide to whole
@@ -79,26 +79,27 @@ class Tables(SessionBase[R]):
         of these objects is accepted too. A 2-D array is a vector column. A column of the data is
         written to the column of the same name in the table; `rename` maps names of the data to
         names of the table, and `columns` selects columns of the table. The types are checked before
-        anything is sent: only conversions that lose nothing are made. A timestamp finer than a
-        millisecond is an error of its row, unless `truncate_time` is true.
+        anything is sent, because only conversions that lose nothing are made. A row with a
+        timestamp finer than a millisecond fails, unless `truncate_time` is true.
 
         A null leaves its column as it is in the table (`nulls="unset"`), or deletes the column's
-        value (`nulls="null"`). A null in the primary key of a row in a file fails this row only. In
-        other data, such a null is an error before any row of its record batch is sent. If the data
-        can be read twice, as tables and DataFrames can, the error comes before anything is sent.
+        value (`nulls="null"`). If a row of a file has a null in its primary key, only this row
+        fails. If a row of other data has a null in its primary key, the load raises an error before
+        it sends any row of the same record batch. If this data can be read twice, such as a table
+        or a DataFrame, the load raises the error before it sends anything.
 
         `ttl` (seconds) and `timestamp` (the write time, microseconds since 1970) are a number or
         the name of a column of the data. A non-frozen list that is written twice with the same
-        write time would have each element twice. So a load of such lists with `timestamp` also
-        reads the stored lists. This needs Cassandra 5.0 or later.
+        write time would have each element twice. So if a load with `timestamp` writes non-frozen
+        lists, it also reads the stored lists, which needs Cassandra 5.0 or later.
 
         At most `concurrency` requests are in flight. Unless `adaptive` is false, their number
-        adapts to the cluster. Rows are numbered from 0 in the order of the data. An INSERT may be
-        repeated, so it is idempotent, unless `idempotent` is false. A row that fails with a
-        temporary error is sent again for `retry_for_s` seconds. A row that can never be written
-        fails soon, and delays no other row. `rate_limit` is in rows per second, or in bytes per
-        second as in `"20 MB"`. `max_errors` takes the place of `max_failures`. It is a number of
-        rows or, if below 1, a share of the rows.
+        adapts to the cluster. Rows are numbered from 0 in the order of the data. The INSERTs are
+        treated as idempotent, unless `idempotent` is false. A row that fails with a temporary error
+        is sent again for `retry_for_s` seconds. A row that can never be written fails soon, and
+        delays no other row. `rate_limit` is a number of rows per second, or a text such as
+        `"20 MB"` for bytes per second. `max_errors` replaces `max_failures`: it is a number of
+        rows, or a share of the rows if it is below 1.
 
         Rows of one partition that are close to each other in the data are sent in one unlogged
         batch. A batch has at most `batch_bytes` bytes of values. By default (`batches="auto"`), the
@@ -262,13 +263,13 @@ class Tables(SessionBase[R]):
         range is in memory. Pages have at most `page_size` rows and about 1 MiB.
 
         The options are `columns`, `where`, `values`, `split`, `concurrency`, `retry_for_s`, and
-        those of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
-        `columns` names columns, all by default. `where` is a condition in CQL, by which the server
-        filters (`ALLOW FILTERING`). `values` are for the bind markers of `where`. `split` is a part
-        of a table from [`splits`][turbocql.session.Session.splits]; with it, `table` may be left
-        out.
-        `concurrency` is the number of ranges at a time. The default is two for each node, but at
-        least 4 and at most 32.
+        options of `execute`: `consistency`, `timeout_s`, `page_size`, `profile`, `rows`, `row`.
+        `columns` lists the columns to read, by default all columns. `where` is a condition in CQL:
+        the server returns only rows that meet the condition (`ALLOW FILTERING`). `values` are for
+        the bind markers of `where`. `split` is a part of a table, as returned by
+        [`splits`][turbocql.session.Session.splits]; with `split`, `table` may be left out.
+        `concurrency` is the number of ranges that are read at the same time. The default is two for
+        each node, but at least 4 and at most 32.
 
         A page that cannot be read is requested again for `retry_for_s` seconds, in addition to the
         session's own retries. If all these requests fail, the error is raised, and the next step of
@@ -300,10 +301,10 @@ class Tables(SessionBase[R]):
         """Writes a whole table, or a part of it, to files: Parquet, CSV, JSON lines or Arrow IPC.
 
         The table is read as by [`scan`][turbocql.session.Session.scan]. All options of `scan` are
-        accepted except `rows` and `row`. The suffix of the file's name selects the format
-        (`.parquet`, `.csv`, `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`), unless `format` does:
-        `"parquet"`, `"csv"`, `"jsonl"` or `"arrow"`. `compression` must be one that the format
-        supports. If `path` is a directory, or `files` is above 1, the files are
+        accepted except `rows` and `row`. `format` is `"parquet"`, `"csv"`, `"jsonl"` or `"arrow"`.
+        Without `format`, the suffix of the file's name selects the format (`.parquet`, `.csv`,
+        `.csv.gz`, `.jsonl`, `.jsonl.gz`, `.arrow`). `compression` must be a compression that the
+        format supports. If `path` is a directory, or `files` is above 1, the files are named
         `part-00000.parquet` and so on. Files are written under temporary names, and renamed when
         all are complete. If the call fails, no file is left. Existing files are an error, unless
         `overwrite` is true. `limit` is the maximum number of rows. Rows have no order. This method
@@ -332,13 +333,14 @@ class Tables(SessionBase[R]):
         `data` and the options `rename`, `columns`, `nulls`, `truncate_time`, `format`, `csv` and
         `limit` are those of [`load`][turbocql.session.Session.load]. Only the cells that a load
         would write are compared. So nulls of the data are compared only with `nulls="null"`.
-        `sample` is the share of the rows to look up, by default all; `seed` determines which rows
-        these are. `progress` is called now and then with the number of rows of the data read so
-        far. The report counts the rows of the data that have the key of an earlier row. The memory
-        that a comparison takes is bounded. The other options are `concurrency`, `retry_for_s`,
-        `consistency`, `timeout_s` and `profile`.
+        `sample` is the share of the rows to look up; by default, all rows are looked up. `seed`
+        determines which rows are in the sample. `progress` is called now and then with the number
+        of rows of the data that were read so far. If several rows of the data have the same key,
+        the report counts all of them except the first. The memory that a comparison takes is
+        bounded. The other options are `concurrency`, `retry_for_s`, `consistency`, `timeout_s` and
+        `profile`.
 
-        Rows of the table that the data lacks are not looked for.
+        The comparison does not find rows of the table that are missing in the data.
 
         Raises: the errors that `load` raises before it sends a row; `BulkError` when a row of the
             table cannot be read.
@@ -378,8 +380,8 @@ class Tables(SessionBase[R]):
 
         Sizes come from the nodes' estimates (`system.size_estimates`). Nodes refresh the estimates
         every few minutes, and count only data on disk. If estimates are missing or stale, parts
-        differ in size, but they always contain each row of the table once. No partition is in two
-        parts.
+        differ in size, but together they always contain each row of the table once. No partition is
+        in two parts.
 
         Raises: `ConfigError` when there is no such table; `RequestError` when the table cannot be
             looked up.
@@ -395,7 +397,8 @@ class Tables(SessionBase[R]):
         check_partitioner(self._partitioner(query_options({})))
         estimates: list[tuple[str, str, int, int]] = []
         for op in self._start_estimates(name):
-            # Estimates are only hints, so the table is cut without those that cannot be read.
+            # Estimates are only hints. If a node's estimates cannot be read, the table is cut
+            # without them.
             with suppress(RequestError):
                 estimates += op.wait().all()
         return self._split(name, n, estimates)

@@ -1,5 +1,5 @@
-"""Calls of asynchronous methods that are not awaited yet. If a program uses a member of the result
-on the call itself, the error says to await the call.
+"""Calls of asynchronous methods that are not awaited yet. A program may forget `await`, and look up
+a member of the result on the object that the call returns. Then the error says to await the call.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def not_iterable(call: str) -> TypeError:
 
 
 class _Unawaited(Coroutine[Any, Any, T]):
-    """Wraps the coroutine of a call. Attributes that coroutines have are those of the coroutine;
-    any other attribute raises an error that says to await the call.
+    """Wraps the coroutine of a call, and has the attributes of a coroutine. The lookup of any other
+    attribute raises an error that says to await the call.
 
     A subclass sets the names that these errors show: `_owner` for the object that has the method,
     `_call` for the method, and `_variable` for a variable that holds the result.
@@ -67,7 +67,8 @@ class _Unawaited(Coroutine[Any, Any, T]):
 
     def __getattr__(self, name: str) -> Any:
         if name == "_coroutine":
-            # The slot is empty in an object that `copy` made without a call of `__init__`.
+            # `copy` makes objects without a call of `__init__`, so their slot `_coroutine` is
+            # empty. Without this error, the lookup below would call this method without end.
             raise AttributeError(name)
         if name.startswith(("_", "cr_", "gi_")):
             return getattr(self._coroutine, name)
@@ -106,7 +107,7 @@ class Scanning(_Unawaited[AsyncRows[T]], AwaitableRows[T]):
 class _Method:
     """Wraps a coroutine function so that its calls return objects of `call_class`.
 
-    It has the attributes by which `inspect`, and so mocks, recognize a coroutine function.
+    It has the attributes by which `inspect` recognizes a coroutine function. Mocks use `inspect`.
     """
 
     def __init__(self, function: Callable[..., Any], call_class: type[_Unawaited[Any]]) -> None:

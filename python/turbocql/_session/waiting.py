@@ -67,10 +67,11 @@ class Waiting:
         self._first_refusal: float | None = None
 
     def next_timeout_s(self) -> float:
-        """The timeout of the next attempt, in seconds.
+        """Returns the timeout of the next attempt, in seconds.
 
-        For the first attempt, it is `connect_timeout_s`. A later attempt must also end before
-        `wait_s` has passed, but always gets at least 1 second if `connect_timeout_s` allows it.
+        The timeout of the first attempt is `connect_timeout_s`. A later attempt must also end
+        before `wait_s` has passed. If less than 1 second of `wait_s` is left, the attempt still
+        gets 1 second, unless `connect_timeout_s` is shorter.
         """
         self._attempts += 1
         if self._attempts == 1:
@@ -79,7 +80,7 @@ class Waiting:
         return min(self._config.connect_timeout_s, left_s)
 
     def pause_s(self, error: ConnectError) -> float | None:
-        """The seconds until the next attempt; `None` if `error` is final.
+        """Returns the seconds until the next attempt, or `None` if `error` is final.
 
         Adds the number of attempts to the message of a final error. Logs the reason for waiting if
         it differs from the last reason.
@@ -124,10 +125,11 @@ class Waiting:
     def _refusal_may_pass(self, message: str, elapsed_s: float) -> bool:
         """Whether the server may accept the user and the password later."""
         if ": authentication failed" not in message:
-            # The settings have no user, or the program's authenticator raised an error.
+            # The server has not refused a password: the settings have no user, or the program's
+            # authenticator raised an error. A later attempt would fail in the same way.
             return False
         if "Unable to perform authentication" in message:
-            # The server could not read its roles.
+            # The server could not read its roles yet.
             return True
         if self._first_refusal is None:
             self._first_refusal = elapsed_s

@@ -19,8 +19,9 @@ _SYNCHRONOUS = (
 
 
 class WrongWithError(TypeError, AttributeError):
-    """The error for the wrong `with`. Python itself raises a `TypeError` there. This class is also
-    an `AttributeError`, so that `hasattr` finds no `__enter__` or `__aenter__`.
+    """The error for the wrong `with`. It is a `TypeError`, as Python's own error for this mistake.
+    It is also an `AttributeError`, so that `hasattr` returns false for `__enter__` and
+    `__aenter__`.
     """
 
 

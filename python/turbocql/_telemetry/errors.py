@@ -10,7 +10,7 @@ __all__ = ["class_name"]
 def class_name(kind: str, code: int | None) -> str:
     """Returns the name of the exception class of an error; `canceled` for a canceled request.
 
-    `kind` and `code` are those of the native core, for an error of an open session.
+    `kind` and `code` are the native core's description of an error that an open session reports.
     """
     if kind == "canceled":
         return "canceled"

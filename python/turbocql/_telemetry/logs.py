@@ -31,7 +31,7 @@ class Logs(EventThread):
 
     @property
     def makes_spans(self) -> bool:
-        """Whether spans are made of requests."""
+        """Whether requests get spans."""
         return self._spans is not None
 
     def make_spans(self, spans: Spans | None) -> None:
@@ -41,7 +41,7 @@ class Logs(EventThread):
 
     def look(self) -> None:
         """Tells the native core which events of requests to report. The choice depends on the level
-        of their logger, and on whether spans are made.
+        of the logger `turbocql.request`, and on whether spans are made.
         """
         logs_unusual = logging.getLogger("turbocql.request").isEnabledFor(logging.DEBUG)
         self._events.want(logs_unusual, self._spans is not None)
@@ -73,8 +73,9 @@ def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
         spans.record_bulk(time_s, fields, origin)
     elif name in ("request", "slow request"):
         if origin is None and fields.get("error") == "canceled":
-            # The native core has kept no `CallOrigin` of this request, and describes a canceled
-            # request only if it has one. So the span would have no parent and no statement.
+            # The native core has no `CallOrigin` for this canceled request. Without a `CallOrigin`,
+            # the span would have no parent, and the core does not report the statement. So no span
+            # is made.
             return
         if fields.get("bulk"):
             spans.record_failed_row(time_s, fields, origin)
@@ -105,7 +106,7 @@ def _log(event: Event, datacenters: Datacenters) -> None:
     kind = KINDS[name]
     describe(fields)
     if name == "request" and len(fields["attempts"]) == 1 and "error" not in fields:
-        # The native core has reported this request only so that a span is made of it.
+        # The native core has reported this request only for its span, so it is not logged.
         return
     level = kind.level if isinstance(kind.level, int) else kind.level(fields)
     logger = logging.getLogger(kind.logger)

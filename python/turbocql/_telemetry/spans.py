@@ -85,8 +85,8 @@ class Spans:
         sent_ns = ended_ns - int(fields["duration_s"] * 1e9)
         began_ns = sent_ns - int(fields.get("waited_s", 0.0) * 1e9)
         if origin is not None and origin.resend_count:
-            # `waited_s` includes the time of the call's earlier requests, which have spans of their
-            # own.
+            # `waited_s` includes the time of the call's earlier requests. These requests have spans
+            # of their own, so this span begins when this request was sent.
             began_ns = sent_ns
             attributes["turbocql.resend_count"] = origin.resend_count
         measured: dict[str, Any] = {

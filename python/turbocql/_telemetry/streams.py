@@ -51,8 +51,8 @@ class Stream(Generic[T]):
         return self._closed
 
     def close(self) -> None:
-        """Makes the stream take no further events. The stream ends when the program has read
-        those that it holds. Closing twice is harmless.
+        """Makes the stream take no further events. The stream ends when the program has read the
+        events that the stream still holds. Closing twice is harmless.
         """
         with self._changed:
             self._closed = True
@@ -97,7 +97,8 @@ class EventStream(Stream[T]):
             while not self._waiting:
                 if self._closed:
                     raise StopIteration
-                # On some platforms, Ctrl-C does not end a wait without a time limit.
+                # On some platforms, Ctrl-C does not end a wait without a time limit. So each wait
+                # is limited to one second.
                 self._changed.wait(1.0)
             return self._waiting.popleft()
 

@@ -99,16 +99,16 @@ class EventThread:
         self._events.close()
 
     def wait(self, until: float | None = None) -> None:
-        """Waits until the thread has ended, at most until the time `until` of `time.monotonic`, by
-        default at most a second.
+        """Waits until the thread has ended, or until `time.monotonic` reaches `until`. Without
+        `until`, waits at most a second.
         """
         if self._thread is not threading.current_thread() and self._process == os.getpid():
             limit_s = _FLUSH_S if until is None else until - time.monotonic()
             self._thread.join(max(limit_s, 0.0))
 
     async def ended(self) -> None:
-        """Like `wait`, but for an event loop. It polls, which is good enough, because few calls
-        find the thread still running.
+        """Does what `wait` does, but for an event loop. It polls whether the thread still runs.
+        Polling is good enough, because the thread has mostly ended already.
         """
         import asyncio
 

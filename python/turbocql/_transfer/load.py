@@ -44,7 +44,7 @@ UDTS = "SELECT type_name, field_names, field_types FROM system_schema.types WHER
 
 def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
     """Returns the argument `rows` of `execute_many`, or its argument `columns` in the form that the
-    native core takes. The columns have the names of the bind markers.
+    native core takes. Each bind marker gets the values of the column of the same name.
 
     If `on_thread` is true, the columns are read on another thread.
 
@@ -75,7 +75,7 @@ def rows_or_columns(rows: Any, columns: Any, on_thread: bool) -> Any:
 
 
 class Load:
-    """A load. `__init__` checks options, `open` opens the data, `match` writes the statement."""
+    """A load. `__init__` checks options, `open` opens the data, and `match` writes the INSERT."""
 
     def __init__(
         self,
@@ -156,8 +156,8 @@ class Load:
         table: Sequence[tuple[str, str, str]],
         udts: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     ) -> Columns | None:
-        """Opens the data, which may be files, and returns its columns; `None` for an iterable
-        without items. `table` and `udts` are the rows that `QUERY` and `UDTS` return.
+        """Opens the data, which may be files, and returns its columns. Returns `None` for an
+        iterable without items. `table` are the rows of `QUERY`, and `udts` the rows of `UDTS`.
         """
         if not is_files(data):
             self._data = data
@@ -227,7 +227,7 @@ class Load:
             data = Columns(piece.names, iter([piece]))
             columns = self.columns(data, on_thread=False, care=care)
             try:
-                # The constructor compares the first piece with the statement.
+                # The constructor raises the error if the first piece does not fit the statement.
                 _core.EncodedColumns(session, columns, insert)
             except EncodeError as error:
                 name_setting(error, self._settings)
@@ -240,7 +240,7 @@ class Load:
         return self._files.unreadable_rows
 
     def listed_failures(self, failures: list[BulkFailure]) -> list[BulkFailure]:
-        """Adds file and line to each of `failures`. Returns all, with those of unreadable rows."""
+        """Adds file and line to `failures`. Returns them and the failures of unreadable rows."""
         self._complete_errors(failures)
         return self._files.listed_failures(failures)
 
@@ -273,7 +273,7 @@ class Load:
 
     @property
     def checks_first_block(self) -> bool:
-        """Whether `checked_block` is to be called before the load."""
+        """Whether the caller must call `checked_block` before the load."""
         return self._files.checks_first_block
 
     def checked_block(
@@ -281,8 +281,8 @@ class Load:
     ) -> Columns | BulkReport:
         """Encodes the first block of 1,000 rows, and returns the data's columns.
 
-        If each row of the block fails with the same error and further rows follow, returns the
-        report of a load that has sent nothing.
+        If each row of the block fails with the same error and further rows follow, the load must
+        stop: then returns the report of a load that has sent nothing.
         """
         try:
             block, pieces = first_block(input_columns.pieces)
@@ -406,7 +406,7 @@ class Load:
         return self.care.native(self._timestamp, now_ms, reads, indexes)
 
     def check(self, data: Any) -> None:
-        """Raises `EncodeError` for a row with a null in the primary key.
+        """Raises `EncodeError` if a row has a null in the primary key.
 
         Checks only data that can be read twice.
         """

@@ -83,7 +83,10 @@ class Files:
         return self._source is not None
 
     def header_hint(self, names: Sequence[str], columns: Collection[str]) -> str:
-        """Advice for CSV files whose header has none of the table's columns; else an empty text."""
+        """Returns advice if the data is CSV and its header has none of the table's columns.
+
+        In all other cases, returns an empty text.
+        """
         is_csv = self._source is not None and self._source.is_csv
         if not is_csv or any(name in columns for name in names):
             return ""
@@ -117,8 +120,8 @@ class Files:
         """Whether the load encodes the first block, of 1,000 rows, before it sends a row.
 
         Only a load of files does so, and only if its limit on failures is a share, or is 1,000 rows
-        or more. If the limit is lower, a block of failures exceeds it anyway. If there is no limit,
-        failures never stop the load.
+        or more. A block of failures would exceed a lower limit anyway. If there is no limit,
+        failures never stop the load, so the check would have no effect.
         """
         is_limit_high = self._max_failures >= FIRST_BLOCK_ROWS
         return self._source is not None and is_limit_high and self._has_failure_limit
@@ -129,7 +132,7 @@ class Files:
         return self._max_failures < MAX_FAILURES or self._max_failure_share is not None
 
     def _outputs(self) -> dict[str, Path]:
-        """The files that the load may write, by the names of the options that name them. `resume`
+        """Maps each option that names an output file to the path of the file. The file of `resume`
         is written only if `checkpoint` is `None`.
         """
         outputs = {"checkpoint": self._checkpoint, "resume": self._resume, "rejects": self._rejects}
@@ -180,7 +183,7 @@ class Files:
 
     def begin(self, statement: str, types: Mapping[str, str], pairs: Mapping[str, str]) -> None:
         """Reads the checkpoint, and creates `rejects`. `statement` is the INSERT of the rows,
-        `types` are the types of the written columns, and `pairs` names the data's column for each.
+        `types` are the types of the written columns, and `pairs` maps these to the data's columns.
 
         Raises: `ConfigError` if the checkpoint is of another load, or if a file would be
             overwritten; `OSError` if a file cannot be read or written.
@@ -243,12 +246,12 @@ class Files:
         )
 
     def expect(self, rows: int | None) -> None:
-        """Stores the number of rows of data that is not files; `None` if it is unknown."""
+        """Stores the number of rows if the data is not files; `None` if the number is unknown."""
         if self._source is None:
             self._total_rows = rows
 
     def _get_total_rows(self) -> float | None:
-        """The number of rows to load, which may be estimated; `None` if it is not known."""
+        """Returns the number of rows to load, perhaps estimated, or `None` if it is not known."""
         return self._total_rows
 
     def _estimate(self, source: Source, rows_read: int) -> None:
@@ -268,7 +271,7 @@ class Files:
             self._total_rows = float(limited_rows)
 
     def _pieces(self, source: Source) -> Iterator[_core.Piece]:
-        """Yields the rows to load: up to `limit`, readable, and not loaded by an earlier run."""
+        """Yields the readable rows before `limit`, except rows that an earlier run has loaded."""
 
         def is_acknowledged(first: int, count: int) -> bool:
             return next(ranges_without(first, first + count, self._acknowledged), None) is None
@@ -281,8 +284,8 @@ class Files:
                     break
                 batch = batch.slice(0, self._limit - first)
             self._rows_read += len(batch)
-            # The loop below also calls `check`, but does not run if the batch has no row to send,
-            # for example because all its rows are unreadable.
+            # The loop below also calls `check`. But if the batch has no row to send, for example
+            # because all its rows are unreadable, the loop has no step. So `check` is called here.
             self.monitor.check()
             rows_seen = first + len(batch)
             self._estimate(source, rows_seen)
@@ -414,7 +417,7 @@ class Files:
 
 
 def _with_first_block(ranges: Ranges) -> Ranges:
-    """The ranges, with the first block as a range of its own."""
+    """Returns the ranges, with the first range cut after the first block if it is longer."""
     if not ranges or ranges[0][1] - ranges[0][0] <= FIRST_BLOCK_ROWS:
         return ranges
     (first, end), *following = ranges
@@ -422,7 +425,7 @@ def _with_first_block(ranges: Ranges) -> Ranges:
 
 
 def _resume_path(options: Mapping[str, Any]) -> Any:
-    """The checkpoint to resume from. For `"auto"`, it is `checkpoint`, if that file exists.
+    """Returns the checkpoint to resume from. For `"auto"`, it is `checkpoint`, if the file exists.
 
     Raises: `ConfigError` for `"auto"` without a checkpoint.
     """

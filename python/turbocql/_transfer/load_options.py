@@ -85,8 +85,8 @@ def failure_limits(max_failures: Any, max_errors: Any) -> tuple[int, float | Non
 
 
 def checked_batches(batches: Any, max_bytes: Any) -> tuple[int, bool] | None:
-    """Returns the maximal size of a batch in bytes, and whether batches are sent without measuring
-    their speed; `None` if rows are never batched.
+    """Returns the maximal size of a batch in bytes, and whether rows are always batched, without
+    measuring the speed of batches. Returns `None` if rows are never batched.
     """
     if not isinstance(batches, bool) and batches != "auto":
         raise ConfigError(f'batches must be True, False or "auto", got {shown(batches)}')
@@ -98,7 +98,7 @@ _UNITS = {"rows": 0, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB
 
 
 def rates_of(limit: Any) -> tuple[float | None, float | None]:
-    """The limits in rows and in bytes per second; `None` for no limit."""
+    """Returns the limits in rows and in bytes per second, or `None` for no limit."""
     if limit is None:
         return None, None
     number, unit = limit, "rows"

@@ -23,11 +23,11 @@ _STATEMENT = "; statement: "
 
 
 def name_setting(error: BaseException, settings: Mapping[str, Any]) -> None:
-    """Changes an error about a TTL or a write time, so that it has the name of the data's column.
-    Without the change, it has `[ttl]` or `[timestamp]`, the server's name of the bind marker.
+    """Puts the name of the data's column into an error about a TTL or a write time. The name
+    replaces `[ttl]` or `[timestamp]`, which are the server's names of the bind markers.
 
-    `settings` maps `[ttl]` and `[timestamp]` to the name of the column, or to a value that is not a
-    str if there is no such column.
+    `settings` maps `[ttl]` and `[timestamp]` to the name of the column that has the TTLs or write
+    times. If no column has them, the value is not a str.
     """
     for marker, name in settings.items():
         if isinstance(name, str) and isinstance(error, CodecError):
@@ -56,8 +56,8 @@ def locate_failures(
     """Adds the file, the row and the value to the errors of rows that do not fit their columns.
 
     `pairs` maps columns of the table to columns of the data. The first 1000 errors get the file and
-    the row or line. The first 10 of these also get the value, unless large files would be read
-    again for it, or `shows_values` is false.
+    the row or line. The first 10 errors also get the value, if `shows_values` is true. To find the
+    values, the files are read again, so the errors get no values if the files are large.
     """
     refusals = (EncodeError, InvalidQuery)
     unfit = [failure for failure in failures if isinstance(failure.error, refusals)]
@@ -123,7 +123,10 @@ def _shown(value: Any) -> str:
 
 
 def _values(source: Source, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Returns the values of `rows` by row and column; none if the files cannot be read again."""
+    """Returns the values of `rows` by row and column.
+
+    Returns no values if the files cannot be read again.
+    """
     values: dict[int, dict[str, Any]] = {}
 
     def has_no_row(first: int, count: int) -> bool:

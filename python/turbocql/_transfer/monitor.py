@@ -46,8 +46,8 @@ class Monitor:
     ) -> None:
         """`earlier_acknowledged` are the rows that were acknowledged in earlier runs.
         `get_total_rows` returns the number of rows of the input, or `None` if it is unknown. At
-        most `max_failures` rows may fail. If `max_failure_share` is not `None`, it takes the place
-        of `max_failures`: the share of the rows that may fail. `count_unreadable` returns the
+        most `max_failures` rows may fail. If `max_failure_share` is not `None`, this share of the
+        rows may fail, and `max_failures` does not apply. `count_unreadable` returns the
         number of rows that could not be read, and `count_rows_read` the number of rows read.
         `complete_report` adds the rows that could not be read to a report. The load then returns
         this report, or raises an error with it.
@@ -80,7 +80,8 @@ class Monitor:
     def leave(self, raised: BaseException | None) -> bool:
         """Ends the thread after the last row. `raised` is the exception of the load, or `None`.
 
-        Returns: whether the load has a `stopped_report` instead of the exception.
+        Returns: true if the reading was stopped. The load then has a `stopped_report`, and the
+            `with` statement drops the exception.
 
         Raises: the exception of the checkpoint or of a callback, if one has failed.
         """
@@ -89,7 +90,7 @@ class Monitor:
         self._update(is_last=True, is_complete=raised is None)
         stopped = raised.__cause__ if isinstance(raised, BulkError) else raised
         if isinstance(stopped, Stopped) and self._failure is None:
-            # If no row was passed to the core, the exception has no report.
+            # If no row was passed to the core, the exception is a `Stopped`, which has no report.
             nothing_sent = BulkReport(0, 0, stopped=True)
             self.stopped_report = raised.report if isinstance(raised, BulkError) else nothing_sent
             return True
@@ -211,7 +212,7 @@ def _add_note(error: BaseException, note: str) -> None:
 
 
 def progress_callback(progress: Any) -> Callable[[Progress], object] | None:
-    """The callback for the option `progress`; `None` if progress is not reported.
+    """Returns the callback for the option `progress`, or `None` if progress is not reported.
 
     Raises: `TypeError` unless `progress` is a callable, a bool or `None`.
     """

@@ -42,7 +42,7 @@ def write_rejects(
     try:
         _read(source, errors, rejected_rows, on_unreadable, reads_all=True)
     except EncodeError:
-        # A column that is not loaded may be damaged, so only loaded columns are read now.
+        # A column that the load does not use may be damaged. So only loaded columns are read now.
         _read(source, errors, rejected_rows, on_unreadable, reads_all=False)
     lines = []
     for row, (error, data) in sorted(rejected_rows.items()):
@@ -50,7 +50,7 @@ def write_rejects(
         line = {"row": row, "error": reason, "data": data}
         text = json.dumps(line, default=str, ensure_ascii=False)
         if not _is_unicode(text):
-            # JSON can express a lone surrogate, and UTF-8 cannot.
+            # UTF-8 cannot encode a lone surrogate. So the line is written with JSON's escapes.
             text = json.dumps(line, default=str)
         lines.append(f"{text}\n")
     replace_file(path, "".join(lines).encode())

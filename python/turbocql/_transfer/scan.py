@@ -63,8 +63,8 @@ TableColumns = Sequence[tuple[str, str, str, int]]
 def missing_table(
     keyspace_and_table: tuple[str, str], tables: Iterable[str], keyspaces: Iterable[str]
 ) -> ConfigError:
-    """The error for a table that does not exist. It names the nearest table of the keyspace, or the
-    nearest keyspace. `tables` and `keyspaces` are the names that exist.
+    """Makes the error for a table that does not exist. The error names the table of the keyspace,
+    or the keyspace, whose name is most similar. `tables` and `keyspaces` are the existing names.
     """
     keyspace, table = keyspace_and_table
     problem, names = f"there is no table {qualified(*keyspace_and_table)}", sorted(tables)
@@ -211,8 +211,8 @@ class Scan:
         """The token ranges to read: the ranges of the ring, or parts of them."""
         ranges = _ranges(ring(nodes), self._within)
         if len(ranges) > _MAX_RANGES:
-            # The nodes have too many ranges to read each by itself. So the ranges here cover those
-            # of several nodes: the coordinator of a request reads from all of these nodes.
+            # There are too many ranges to send a request for each. So larger ranges are read. Each
+            # covers ranges of several nodes, and the coordinator reads from all of these nodes.
             ranges = list(self._within)
         # Ranges differ in size. Four ranges for each concurrent reader keep all readers busy to the
         # end. Splits are read by many processes at a time, so one range for each reader is enough,
@@ -222,7 +222,7 @@ class Scan:
 
 
 def query_options(options: Any) -> ExecuteOptions:
-    """The options of the queries that read a table's schema. `options` are those of the call."""
+    """Returns the options of the queries that read a table's schema. `options` are the call's."""
     execute_options = ExecuteOptions(rows="tuple", idempotent=True)
     if "timeout_s" in options:
         execute_options["timeout_s"] = options["timeout_s"]
@@ -351,7 +351,10 @@ def _width(before: int, last: int) -> int:
 
 
 def _unwrapped(before: int, last: int) -> list[tuple[int, int]]:
-    """A range of the ring as ranges that do not wrap around. Equal bounds are the whole ring."""
+    """Returns a range of the ring as one or two ranges that do not wrap around.
+
+    A range with equal bounds is the whole ring.
+    """
     if last > before:
         return [(before, last)]
     return [(begin, end) for begin, end in ((before, LAST), (FIRST, last)) if begin < end]

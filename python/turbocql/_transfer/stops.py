@@ -48,7 +48,7 @@ def _kind(error: Exception) -> tuple[object, ...]:
     """The parts of an error that are equal for rows with the same fault."""
     path = error.path if isinstance(error, CodecError) else ""
     # `locate_failures` adds a place to the first 1,000 errors of a load, and a value to the first
-    # 10. So the messages of equal faults may differ in place and value. Both are removed here.
+    # 10. So the messages of equal faults may differ in place and value. This function removes both.
     text = _PLACE.sub("", str(error))
     column = re.match(r'column "(?:[^"]|"")*"', text)
     message = _VALUES.sub("", text)
@@ -85,11 +85,11 @@ def first_block_reason(rows: int) -> str:
 def with_stop_reason(
     report: BulkReport, limit: str, untried: str | None = None, reason: str | None = None
 ) -> BulkReport:
-    """The report, with the reason of an early end.
+    """Adds the reason for the stop to the report of a load that has stopped early.
 
-    `limit` is the option that limits the number of failures, such as `max_failures=1000`. It is
-    the reason unless `reason` is passed. `untried` says how many rows were not tried, in words:
-    `5 rows were`.
+    `limit` is the option that limits the number of failures, such as `max_failures=1000`. Unless
+    `reason` is passed, the reason is that this limit was exceeded. `untried` says in words how many
+    rows were not tried, such as `5 rows were`.
     """
     if not report.stopped:
         return report

@@ -28,17 +28,19 @@ _SAI_CLASSES = ("StorageAttachedIndex", "sai")
 
 
 class JobTime(int):
-    """The write time of a job whose tasks may run again. If the job writes lists that are not
-    frozen, each run of a task has write times of its own. They begin shortly after the cluster's
-    time at the start of the run, or after the job's write time if that is later. So the lists of
-    one run replace those of another, and no element is stored twice.
+    """The write time of a job whose tasks may run again.
+
+    If the job writes lists that are not frozen, no two runs of a task use the same write times. The
+    write times of a run begin shortly after the cluster's time at the start of the run, or shortly
+    after the job's write time if it is later. So the lists of one run replace the lists of another,
+    and no element is stored twice.
     """
 
     __slots__ = ()
 
 
 class Care:
-    """The columns that a load writes, grouped by the care that they need."""
+    """The columns that a load writes, by kind: unfrozen lists, static columns, vectors, the key."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Care:
         ]
 
     def write_time_error(self, error: RequestError) -> ConfigError:
-        """The error for a server that has no `WRITETIME` of lists. The caller raises it."""
+        """Makes the error for a server that does not return the write times of lists."""
         names = ", ".join(f'"{name}"' for name in self._lists)
         are = "is a list that is" if len(self._lists) == 1 else "are lists that are"
         return ConfigError(
@@ -136,9 +138,9 @@ class Care:
         )
 
     def _indexed(self, index: tuple[str, Mapping[str, str]]) -> tuple[str, str, bool] | None:
-        """The column of a vector index, the index's name, and whether the index compares by cosine.
+        """Returns the column and the name of a vector index, and whether it compares by cosine.
 
-        It is `None` for any other index.
+        Returns `None` for an index that is not a vector index.
         """
         name, options = index
         target = options.get("target", "").strip('"')

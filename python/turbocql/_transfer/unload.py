@@ -63,7 +63,7 @@ class Unload:
         self._types = {name: cql_type for name, _, cql_type, _ in table_columns}
 
     def begin(self, rows: Any) -> None:
-        """Opens the files. `rows` is the result of the scan, whose schema they get."""
+        """Opens the files. `rows` is the result of the scan. The files get its schema."""
         pa = library()
         self._sink = open_sink(
             self._path,

@@ -95,7 +95,8 @@ class Verification:
         self._types = [types[name] for name in self._names]
         value_columns = [quoted(name) for name in self._names if kinds[name] not in key_kinds]
         key_columns = [quoted(self._names[position]) for position in self._key]
-        # A server refuses a condition on the clustering key if only static columns are selected.
+        # A server refuses a condition on the clustering key if only static columns are selected. So
+        # the columns of the clustering key are selected too.
         value_columns += [quoted(name) for name in self._names if kinds[name] == "clustering"]
         condition = " AND ".join(f"{key} = ?" for key in key_columns)
         selected = ", ".join(value_columns or key_columns)
@@ -166,14 +167,14 @@ class Verification:
             self._progress(self.rows)
 
     def _are_equal(self, position: int, expected: bytes | None, cell: bytes | None) -> bool:
-        """Whether cells of different bytes have equal values. The server sorts sets and maps, so
-        the bytes of equal ones may differ.
+        """Whether two cells with different bytes have equal values. The server sorts sets and maps,
+        so the bytes of two equal sets or maps may differ.
         """
         if expected is None:
             return False
         value = self._value(position, expected)
         if cell is None:
-            # If a collection is not frozen, the server stores null in place of an empty one.
+            # The server stores an empty collection as null if the collection is not frozen.
             is_unfrozen = self._types[position].startswith(("list<", "set<", "map<"))
             return is_unfrozen and not value
         return bool(_comparable(value) == _comparable(self._value(position, cell)))

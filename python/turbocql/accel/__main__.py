@@ -80,7 +80,10 @@ def main() -> None:
 
 
 def _without_of_variable() -> str:
-    """Returns the value of `TURBOCQL_ACCELERATE` if it leaves out parts; else "1" (all parts)."""
+    """Returns the value of `TURBOCQL_ACCELERATE` if the value leaves out parts.
+
+    Otherwise, returns "1", which leaves out no part.
+    """
     value = os.environ.get(VARIABLE, "")
     return value if value.startswith("without=") else "1"
 
@@ -94,8 +97,8 @@ def _is_module(name: str) -> bool:
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except ModuleNotFoundError as error:
-        # The error may be about a missing module that a package of the program imports. That error
-        # is the program's, so it is raised again.
+        # `find_spec` imports packages of the program. If such a package imports a module that is
+        # missing, the error is a fault of the program, so it is raised again.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         return False

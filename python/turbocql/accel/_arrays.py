@@ -41,7 +41,7 @@ class Arrays:
         """Why the driver's own parser reads all pages; empty if native code reads pages."""
 
     def are_the_drivers(self) -> bool:
-        """Whether native arrays are equal to those of the driver. The first call compares them."""
+        """Whether native arrays equal the driver's arrays. The first call compares the two."""
         if not self._is_compared:
             try:
                 self.problem = self._difference()
@@ -77,8 +77,8 @@ class Arrays:
 
         Returns None if they become arrays of objects.
 
-        Adds two items to `entries`: one for the driver's dict `_cqltype_to_numpy`, which decides
-        this, and one for the type that this dict has for `cls`.
+        The driver's dict `_cqltype_to_numpy` decides which arrays the columns become. So two items
+        are added to `entries`: one for this dict, and one for its value for `cls`.
         """
         entries.append((vars(self._parser), "_cqltype_to_numpy", self._dtypes))
         dtype = self._dtypes.get(cls)

@@ -29,8 +29,8 @@ def is_same(current: Any, value: Any) -> bool:
 class Checked:
     """The attributes of the driver's classes and modules that must not be replaced.
 
-    A native function imitates them. The object that `usual()` returns finds out, at each call of
-    the native function, whether one of them was replaced.
+    A native function imitates these attributes. At each call of the native function, the object
+    that `usual()` returns finds out whether an attribute was replaced.
     """
 
     def __init__(self, sources: Sources) -> None:

@@ -117,7 +117,7 @@ def _round_trip(codec: Any, message: bytes, functions: Any) -> list[Any]:
 
 
 def _no_callback() -> None:
-    """Does nothing. The native `cancel` stores this function as the callback of a timer."""
+    """Does nothing. The native `cancel` replaces the callback of a timer by this function."""
 
 
 class Timers(Group):

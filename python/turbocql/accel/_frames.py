@@ -152,7 +152,7 @@ def _has_features(sources: Sources, driver: Driver) -> bool:
 class Decoding(Group):
     """Patches the class method that decodes responses.
 
-    Native code decodes only results of the kind VOID, such as those of most writes.
+    Native code decodes only results of the kind VOID, with which the server answers most writes.
     """
 
     part = "frames"
@@ -211,7 +211,7 @@ _ENCODING: dict[str, tuple[str, ...]] = {
 
 
 class _Body:
-    """Imitates a message of the driver, for comparing native frames with those of the driver."""
+    """Imitates a message of the driver, for comparing native frames with the driver's frames."""
 
     opcode, custom_payload, tracing = 0x0A, None, False
 

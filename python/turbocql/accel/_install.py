@@ -61,7 +61,7 @@ class _State:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the driver is to be accelerated, by `accelerate()` or by a block."""
+        """Whether `accelerate()` or a block asks for acceleration of the driver."""
         return self.is_requested or bool(self.blocks)
 
 
@@ -130,7 +130,7 @@ def uninstall() -> None:
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """Accelerates a block. Blocks may be nested, and may run in several threads at once.
+    """Accelerates a `with` block. Blocks may be nested, and several threads may run blocks at once.
 
     The driver's functions are put back when the last block ends. If the program has called
     `accelerate()`, they stay replaced after that block.
@@ -155,7 +155,7 @@ def status() -> Status:
 
     It also reports how many calls of each function were native.
 
-    After `uninstall()`, or the end of the last block, the counts are those at that moment.
+    After `uninstall()` or the end of the last block, it reports the counts of that moment.
 
     Only the calls of the process that calls `status()` are counted. A forked process stays
     accelerated and counts from zero. The calls of a child are not in the counts of the parent, so
@@ -246,7 +246,7 @@ def _is_loaded(name: str) -> bool:
 
 
 def _install(loading: str = "") -> None:
-    """Patches the driver. `loading` is the name of the module that was just loaded, or empty."""
+    """Patches the driver. `loading` names the module that was just loaded; else it is empty."""
     _state.installing = True
     try:
         if _state.driver is None and not _inspect_driver():
@@ -303,7 +303,7 @@ def _apply_groups(loading: str) -> None:
         name: sys.modules[name]
         for name in _MODULES + _GROUP_MODULES
         if _is_loaded(name) or (name == loading and name in sys.modules)
-    } | _state.modules  # The module objects patched first stay, so a second import is noticed.
+    } | _state.modules  # This keeps the modules that were patched, so a reimport can be noticed.
     groups, _state.waiting = _state.waiting, []
     if isinstance(groups[0], TypeWatcher):
         watch_problem = _helper_problem()
@@ -335,7 +335,7 @@ def _apply_groups(loading: str) -> None:
 
 
 def _helper_problem() -> str | None:
-    """The reason not to accelerate types, if one of their helpers was replaced; else None."""
+    """Returns why types cannot be accelerated, if one of their helpers was replaced; else None."""
     util, marshal = (importlib.import_module(f"cassandra.{name}") for name in ("util", "marshal"))
     deserializers = sys.modules.get("cassandra.deserializers")
     try:
@@ -352,7 +352,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    # The thread that forked holds the locks, in the child too.
+    # `_before_fork` took the locks. The parent and the child both hold them, so both release them.
     if _state.driver is not None:
         _state.driver.plans.lock.release()
     _state.lock.release()
@@ -397,7 +397,7 @@ class _Finder(MetaPathFinder):
         return self._find_serializers() if fullname == SERIALIZERS else None
 
     def _find_serializers(self) -> importlib.machinery.ModuleSpec | None:
-        """The spec of `cassandra.serializers`; None if the import of `_MODULES` does not add it."""
+        """Imports `_MODULES`. Returns the spec of `cassandra.serializers` if the import adds it."""
         for name in _MODULES:
             importlib.import_module(name)
         return getattr(sys.modules.get(SERIALIZERS), "__spec__", None)
@@ -405,7 +405,7 @@ class _Finder(MetaPathFinder):
     def _retry_patching(self) -> None:
         """Patches modules whose import was under way when the finder was added.
 
-        Such a module has no `_Loader` that patches it. Also tries again after an error.
+        Such a module has no `_Loader` that patches it. This method also tries again after an error.
         """
         if all(_is_loaded(name) for name in _MODULES) and _state.lock.acquire(blocking=False):
             try:
@@ -423,7 +423,7 @@ class _Loader(Loader):
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        # While a loader is copied, it has no `_loader` yet. The lookup below would never end.
+        # A copy of a loader first has no `_loader`. Without this error, the lookup would not end.
         if name == "_loader":
             raise AttributeError(name)
         return getattr(self._loader, name)
@@ -434,7 +434,7 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         spec = module.__spec__
         if spec is not None:
-            # The module shows the loader that really loaded it.
+            # The module must not name this loader, but the loader that really loads the module.
             spec.loader = self._loader
             module.__loader__ = self._loader
         self._loader.exec_module(module)

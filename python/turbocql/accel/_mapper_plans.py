@@ -122,8 +122,8 @@ class Planner:
         """Returns the plan of a model for `_core.Mapper`; None if the model is left to the driver.
 
         The plan is a tuple of five items: the dict of the columns; the plans of the columns; the
-        positions, in this dict, of the primary key's columns; those of the clustering key's
-        columns; and True, because the model's methods are the driver's.
+        positions of the primary key's columns in this dict; the positions of the clustering key's
+        columns; and True, which says that the model's methods are the driver's own.
         """
         name = f"{model.__module__}.{model.__qualname__}"
         try:
@@ -201,7 +201,7 @@ class Planner:
     def _expect_usual(self, name: str, column: Any, model: Any) -> None:
         """Checks that the methods and attributes of a model's column are the driver's own.
 
-        Raises: _Unfit, with the name of one that is not.
+        Raises: _Unfit, with the name of a method or attribute that is not the driver's own.
         """
         cls, attributes = type(column), vars(column)
         own = attributes.keys() & {*_INLINED_METHODS, "_val_is_null"}

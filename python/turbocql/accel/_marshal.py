@@ -66,7 +66,8 @@ class _SharedPatch(Patch):
             setattr(module, self.name, self.replacement)
 
     def undo(self) -> bool:
-        # Modules of the driver that were imported after `apply` have imported the replacement.
+        # Modules of the driver that were imported after `apply` have imported the replacement. So
+        # the modules are searched again.
         for module in _modules_with(self.name, self.replacement):
             if module is not self.owner:
                 setattr(module, self.name, self.original)
@@ -82,7 +83,7 @@ def _modules_with(name: str, value: Any) -> Iterator[ModuleType]:
 
 
 class MarshalFunction(Group):
-    """Patches a function of `cassandra.marshal`, there and in modules that have imported it."""
+    """Patches a function of `cassandra.marshal`, and the references to it in other modules."""
 
     part = "marshal"
 

@@ -49,7 +49,7 @@ def expect_gil() -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns why the driver is not accelerated, from the error that its inspection raised."""
+    """Returns why the driver is not accelerated. `error` was raised when it was inspected."""
     if isinstance(error, NotReplaced):
         return str(error)
     return f"the driver could not be inspected: {error!r}"
@@ -78,7 +78,8 @@ def is_own(
 
     `native_functions` are the native replacements that count as the module's own.
 
-    Compiled functions have `__module__` and `__qualname__`, as Python functions do.
+    Compiled functions are checked too: they have `__module__` and `__qualname__`, as Python
+    functions do.
     """
     attribute = function(vars(owner).get(name))
     if any(attribute is native_function for native_function in native_functions):

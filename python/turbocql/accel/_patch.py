@@ -131,7 +131,7 @@ class Driver:
     def writes(self) -> str:
         """Returns the dialect in which the driver writes nulls and timestamps.
 
-        The first call finds it by writing samples.
+        The first call finds out the dialect: it lets the driver write samples.
 
         Raises: NotReplaced, if the driver writes the samples in none of the known dialects.
         """

@@ -48,10 +48,11 @@ If a program changes one of them in any class, all plans become invalid.
 def _shape(cls: Any) -> Any:
     """Returns a key for the plan of `cls`: types with equal keys share one plan.
 
-    Returns None if the plan of `cls` cannot be shared. A type shares a plan if its class only gives
-    parameters to a class of the driver. User-defined types share none, because their values refer
-    to the class. Maps whose key type has parameters share none, because their values refer to the
-    class of the key.
+    Returns None if the plan of `cls` cannot be shared. It can be shared if `cls` only adds
+    parameters, such as the type of the elements, to a class of the driver. There are two
+    exceptions. The plan of a user-defined type is not shared, because the type's values refer to
+    `cls`. The plan of a map whose key type has parameters is not shared, because the map's values
+    refer to the class of the key.
     """
     if len(cls.__bases__) != 1:
         return None
@@ -204,8 +205,8 @@ class Plans:
         parts = cassandra_types.parts_of(cls)
         # The class of a user-defined type is made anew for each page, under the name of the type.
         if stock is not None and stock.__name__ != "UserType":
-            # For a Java class that it does not know, the driver makes a class. Its name is the
-            # whole Java name in quotes.
+            # For an unknown Java class, the driver makes a Python class. The name of the Python
+            # class is the whole Java name in quotes.
             own_names = () if parts else (cls.__name__, cls.__name__.strip("'").removeprefix(_JAVA))
             for name in {stock.__name__, *own_names}:
                 yield types_by_name, name, types_by_name.get(name)
@@ -215,11 +216,12 @@ class Plans:
     def of_secrets(
         self, policy: Any, metadata: Any, describe: Any, deserializers: ModuleType | None
     ) -> list[Any] | None:
-        """Returns an item for each column, so that native code can read columns that are encrypted.
+        """Returns a list with which native code reads columns that `policy` encrypts.
 
-        The item of a column that `policy` encrypts is a tuple: the description of the column, the
-        policy's `decrypt` and a reader. Other items are None. Returns None if the driver must read
-        the page.
+        The list has an item for each column. For an encrypted column, the item is a tuple: the
+        description of the column, the policy's `decrypt` and a reader. For other columns, it is
+        None. If native code cannot read an encrypted column, returns None in place of the list:
+        then the driver must read the page.
         """
         if not policy:
             return [None] * len(metadata)

@@ -72,8 +72,8 @@ _IS_SERIAL = ("3858340642ad",)
 class QueryPlans(Group):
     """Patches `make_query_plan` of `TokenAwarePolicy` and `DefaultLoadBalancingPolicy`.
 
-    `TokenAwarePolicy` wraps another policy. If that is one of the driver's round robin policies,
-    native code also does the work of the wrapped policy's `make_query_plan`.
+    `TokenAwarePolicy` wraps another policy. If the wrapped policy is one of the driver's round
+    robin policies, native code also does the work of the wrapped policy's `make_query_plan`.
     """
 
     part = "query_plans"
@@ -192,8 +192,9 @@ class QueryPlans(Group):
 
 
 def _shuffle(function: Any) -> _core.Shuffle:
-    """Returns a native function with the effect of `function`, if that is `random.shuffle` as
-    turbocql knows it. Otherwise, returns an object that calls `function`.
+    """Returns a native function that does the same as `function`, if `function` is
+    `random.shuffle` and works as turbocql expects. Otherwise, returns an object that calls
+    `function`.
     """
     generator = getattr(function, "__self__", None)
     if type(generator) is not random.Random or vars(generator).keys() - {"gauss_next"}:

@@ -71,8 +71,8 @@ class Readers:
         if deserializers is None or self._chosen(cls, stock, deserializers, entries) == _GENERIC:
             if deserializers is None and not self._is_own(cls, stock, ("from_binary",)):
                 return None
-            # `deserialize` reads elements and fields with the `from_binary` of their types, not
-            # with compiled readers.
+            # `deserialize` reads elements and fields with the `from_binary` of their types, and not
+            # with compiled readers. So `None` is passed in place of `deserializers`.
             if self._is_own(cls, stock, ("deserialize", "deserialize_safe")):
                 native_reader = self._native(cls, stock, None, entries, empty)
                 if native_reader is not None:
@@ -109,8 +109,8 @@ class Readers:
     def _chosen(cls: Any, stock: Any, deserializers: ModuleType, entries: list[Entry]) -> str:
         """Returns the name of the class of the compiled reader that the driver uses for `cls`.
 
-        The driver looks up that class by name each time. So the names that it looks up are added to
-        `entries`, with their values.
+        The driver looks up this class by its name for each reader. So each name that the driver
+        looks up is added to `entries`, with the value that the name has now.
         """
         compiled_readers = vars(deserializers)
         for name in dict.fromkeys((f"Des{cls.__name__}", f"Des{stock.__name__}")):
@@ -175,7 +175,8 @@ class Readers:
     def _vector(
         self, cls: Any, subtype: Any, entries: list[Entry], empty: Any
     ) -> _core.ValueReader | None:
-        # Drivers differ in the types whose elements they write without lengths.
+        # Drivers differ in which types of elements they write without lengths. If turbocql and this
+        # driver differ for the type `subtype`, there is no native reader.
         if not self.has_matching_width(cls):
             return None
         cql_type = cassandra_types.cql_type(cls)
@@ -196,7 +197,10 @@ class Readers:
         return self._sorted(util.get("SortedSet")), map_class if is_known_map else None
 
     def _sorted(self, set_class: Any) -> Any:
-        """`SortedSet`, if `set_class` is that class with the driver's methods; else None."""
+        """Returns `set_class` if it is the driver's `SortedSet`, with the driver's own methods.
+
+        Otherwise, returns None.
+        """
         util = self._cqltypes.util
         sorted_set = vars(util).get("SortedSet")
         methods = ("__init__", "update", "add", "_find_insertion", "__len__", "__iter__")

@@ -105,7 +105,7 @@ def _identity(rows: Any) -> Any:
 
 
 def _generated(rows: Any) -> Any:
-    """Yields the rows. It is a generator, because `LazyProtocolHandler` returns one."""
+    """Yields the rows. `LazyProtocolHandler` returns a generator, so this function is one too."""
     yield from rows
 
 

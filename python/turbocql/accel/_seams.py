@@ -273,7 +273,9 @@ _REFUSAL = 'Received an argument of invalid type for column "%s". Expected: %s, 
 
 
 class _Refusing:
-    """Serves as a type that refuses all values, as a column of this type, and as a statement."""
+    """Imitates three objects of the driver: the class is a type that refuses all values, and its
+    instances are a column of this type and a statement.
+    """
 
     keyspace_name = table_name = name = "a"
     protocol_version, column_encryption_policy, routing_key_indexes = 4, None, None
@@ -344,8 +346,8 @@ def groups() -> list[Group]:
 
     `TypeWatcher` is first: without it, types are not accelerated. The functions of
     `cassandra.marshal` are last. To compare samples, the other groups call functions of the driver,
-    which call functions of `cassandra.marshal`. If `cassandra.marshal` were patched by then, these
-    calls would be counted.
+    which call functions of `cassandra.marshal`. If `cassandra.marshal` were patched before the
+    other groups, these calls would be counted.
     """
     return [
         TypeWatcher(),

@@ -93,8 +93,9 @@ class SimpleStatements(Group):
         replacement = stand_in.function()
         _expect_same_texts(replacement, original, owner())
         if stand_in.counts()[1]:
-            # The replacement passed a call to the original, which wrote all samples of that call.
-            # So the samples are compared again, each in a separate call.
+            # The replacement has passed a call to the original, perhaps because of only one sample.
+            # Then the original has written all samples of the call, so nothing was compared. So
+            # the samples are compared again, each in a separate call.
             for sample in _SAMPLES:
                 _expect_same_texts(replacement, original, owner(), [sample])
         bind_params_patches = [

@@ -38,7 +38,7 @@ class Seam:
 
     @property
     def is_counted(self) -> bool:
-        """Whether calls of the function are or were counted: the function is or was replaced."""
+        """Whether calls of the function are or were counted, because it is or was replaced."""
         calls = self.native or self.fallback or self.learned
         return self.patched or self.why == "over" or bool(calls)
 

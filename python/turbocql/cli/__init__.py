@@ -37,11 +37,13 @@ def _prepare() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # Otherwise, the next file or connection would get the closed descriptor's number.
+            # The null device takes the number of the closed descriptor. Otherwise, the next file or
+            # connection would get this number, and be used as the standard stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             # A character that the encoding lacks is written as its escape.
             stream.reconfigure(errors="backslashreplace")
     if hasattr(sys, "set_int_max_str_digits"):
-        # A varint may have more digits than Python's limit of 4,300.
+        # By default, Python converts at most 4,300 digits. A varint may have more, so there is no
+        # limit here.
         sys.set_int_max_str_digits(0)

@@ -83,7 +83,7 @@ def options_of(ctx: click.Context) -> Options:
 
 def with_options(message: str, options: Options | None = None) -> str:
     """Returns the message with options in place of their arguments. By default, the options are
-    those of the command that runs.
+    the options of the running command.
     """
     if options is None:
         ctx = click.get_current_context(silent=True)
@@ -96,7 +96,8 @@ def with_options(message: str, options: Options | None = None) -> str:
         text, name, value = match[0], match["name"], match["value"]
         if match["csv"] is not None:
             option = by_argument.get(match["csv"])
-            # A backslash is written twice in Python, and once within a shell's single quotes.
+            # Python's string literals write a backslash as two. In single quotes, a shell needs
+            # only one.
             csv_value = match["csv_value"].replace("\\\\", "\\")
             if csv_value[0] == '"' and "'" not in csv_value:
                 csv_value = f"'{csv_value[1:-1]}'"
@@ -113,7 +114,7 @@ def with_options(message: str, options: Options | None = None) -> str:
         return option if value in ("", "True", "...") else f"{option} {value}"
 
     if _URL_PARAMETER.search(message):
-        # The names in this message are those of the URL's parameters.
+        # The names in this message are the names of the URL's parameters.
         return message
     text, mark, statement = message.partition(_STATEMENT)
     for phrase, (argument, with_dashes) in _PHRASES.items():

@@ -136,7 +136,7 @@ class Bar:
             self._open(has_share=share is not None)
         console = self._bar.console
         if console.width < _NARROW_WIDTH:
-            # A narrow screen shows at most four parts. The window and `0 B` are left out.
+            # On a narrow screen, the window and `0 B` are not shown, and at most four parts are.
             parts = [part for part in parts if not part.startswith(("window", "0 B"))][:4]
         text = "  ".join(parts)
         self._bar.update(self._task, completed=share or 0.0, text=text, refresh=True)

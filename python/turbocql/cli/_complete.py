@@ -65,9 +65,9 @@ _BEFORE_TABLE = {"FROM", "INTO", "UPDATE", "TABLE", "TRUNCATE", "DESCRIBE", "DES
 def completions(text: str, schema: Any, keyspace: str | None) -> Iterator[tuple[str, int, str]]:
     """Yields words that may come next in a text, or that complete the word at its end.
 
-    The second part of each tuple is the number of characters that the word replaces at the end of
-    the text. The third part is the word's kind, such as `table`; it is empty for words of CQL.
-    `schema` is `None` until it has been read.
+    Each tuple has the word, the number of characters that it replaces at the end of the text, and
+    its kind, such as `table`. The kind is empty for words of CQL. `schema` is `None` until it has
+    been read.
     """
     quote = re.search(r"'(?:[^']|'')*$", re.sub(r"'(?:[^']|'')*'", "", text))
     if quote is not None:

@@ -40,7 +40,7 @@ _CONSISTENCIES = [str(level.name) for level in Consistency]
 
 
 def _profiles(file: Path | None, begun: str) -> list[str]:
-    """The profiles of the TOML file that begin with `begun`, for completion in a shell."""
+    """Returns the profiles whose names begin with `begun`, for completion in a shell."""
     try:
         text = (file or settings_file()).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -98,7 +98,8 @@ def connection_options(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         ctx = click.get_current_context()
-        # `_app.run` prints errors when the command's context has ended, and needs the options then.
+        # `_app.run` prints an error after the command's context has ended. It then needs the
+        # options, so they are stored here.
         ctx.obj["options"] = options_of(ctx)
         return command(*args, **kwargs)
 
@@ -118,9 +119,9 @@ def config_of(
     timeout: float | None = None,
     wait: float | None = None,
 ) -> Config:
-    """The settings of the first of these sources that is present: `url`; `profile` or `config`; the
-    environment; the default profile. `user`, `keyspace` and the other options that are no source
-    replace the settings of the source if they are set.
+    """Returns the settings of one source. The source is the first of these that is present: `url`;
+    `profile` or `config`; the environment; the default profile. The other options, such as `user`
+    and `keyspace`, replace settings of the source.
 
     Raises: `ConfigError` or `click.UsageError` for invalid settings.
     """
@@ -206,7 +207,7 @@ def prompt_for_password(user: str) -> str:
 
 
 def connected(config: Config) -> Session:
-    """Opens a session. The reasons for waiting for the database are printed to standard error."""
+    """Opens a session. While it waits for the database, it prints the reasons on standard error."""
     if config.wait_s == 0:
         return connect(config=config)
     # Imported here, because most commands do not wait.

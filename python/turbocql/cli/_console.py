@@ -109,13 +109,13 @@ def _command_and_argument(text: str) -> tuple[str, str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The statements and commands of a text. A command ends with its line. A command without a
-    backslash also ends at a semicolon.
+    """Yields the statements and commands of a text. A command ends at the end of its line. A
+    command that does not begin with a backslash also ends at a semicolon.
     """
     while text.strip():
         text = text.lstrip()
         if text.startswith("\\"):
-            # The argument may be a file name that contains semicolons.
+            # The argument may be a file name that contains semicolons, so the line is not split.
             line, _, text = text.partition("\n")
             yield line
             continue
@@ -154,7 +154,7 @@ class Console:
         return name
 
     def run(self, text: str) -> bool:
-        """Runs a command or statements. Returns whether all went well; errors are shown.
+        """Runs a command or statements, and prints errors. Returns whether there was no error.
 
         Raises: `EOFError` when the shell must end.
         """

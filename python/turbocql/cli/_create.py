@@ -108,7 +108,8 @@ def _type_as_cql(cql_type: CqlType, keyspace: str, *, inner: bool) -> str:
     parts = [_type_as_cql(part, keyspace, inner=True) for part in cql_type.subtypes]
     if kind == "udt":
         type_text = f"{quoted(cql_type.keyspace or keyspace)}.{quoted_type(cql_type.name or '')}"
-        # Servers refuse a column whose type is not frozen and contains an unfrozen collection.
+        # Servers refuse an unfrozen user-defined type with unfrozen collections. So a type that has
+        # collections is frozen.
         is_open = any(part.kind in ("list", "set", "map") for part in cql_type.subtypes)
         return f"frozen<{type_text}>" if inner or is_open else type_text
     if kind == "vector":
@@ -170,8 +171,8 @@ def existing_table(session: Any, table: str) -> Table | None:
 
 def describe_existing(table: str, existing: Table, keys: Sequence[Sequence[str]]) -> str:
     """Returns the note that a table is not created, because it exists already. `keys` are the
-    partition key and the clustering columns that the user has named. If the table has another key,
-    the note says which key.
+    partition key and the clustering columns that the user has named. If the key of the existing
+    table is different, the note shows it.
     """
     existing_keys = [
         [column.name for column in columns]
@@ -278,8 +279,8 @@ def _parsed(
 
 
 class _KeyspaceTypes(Mapping[str, str]):
-    """The user-defined types of a keyspace. Columns of its tables can have no user-defined types of
-    other keyspaces.
+    """The user-defined types of a keyspace. The columns of a table can only have user-defined types
+    of the table's own keyspace.
 
     `is_from_file` says whether names of types come from a file. The file may have been written from
     a table of another keyspace. So if `is_from_file` is true, `other.address` is looked up as

@@ -36,7 +36,7 @@ def type_of_fields(fields: Fields, name: str) -> str:
     pa = library()
     for path, field in fields:
         check_field(path, field, name)
-    # A column of nulls fits all types.
+    # In a file where the column has only nulls, the column fits all types, so the file is left out.
     typed_fields = [(path, field, _plain(field.type)) for path, field in fields]
     typed_fields = [typed_field for typed_field in typed_fields if typed_field[2] != pa.null()]
     if not typed_fields:
@@ -56,8 +56,8 @@ def type_of_fields(fields: Fields, name: str) -> str:
             definition = _type_of(kind, name)
         common = _common(common_type or definition, definition)
         if common is None and len(set(metadata_types) - {None}) == 1:
-            # The metadata of all files that have metadata contain the same type. The load compares
-            # it with the Arrow types of all files.
+            # All files that have metadata contain the same type there, so this type is chosen. The
+            # load compares the type with the Arrow types of all files.
             return str(
                 next(metadata_type for metadata_type in metadata_types if metadata_type),
                 "utf-8",
@@ -73,7 +73,7 @@ def type_of_fields(fields: Fields, name: str) -> str:
 
 
 def _common(first: str, second: str) -> str | None:
-    """The narrowest type that holds the values of both types; `None` if there is none."""
+    """Returns the narrowest type that holds all values of both types, or `None`."""
     if first == second:
         return first
     first_and_wider, second_and_wider = (
@@ -83,7 +83,7 @@ def _common(first: str, second: str) -> str | None:
 
 
 def check_field(path: Path, field: Any, name: str) -> None:
-    """Raises `ConfigError` for a column that no load takes, whatever its type in the table."""
+    """Raises `ConfigError` for a column that cannot be loaded into a column of any CQL type."""
     types, kind = library().types, field.type
     extension_name = (
         (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
@@ -182,6 +182,6 @@ def _type_of(kind: Any, name: str) -> str:
         )
     if types.is_nested(kind):
         # `type_of_fields` handles lists and maps itself, so no nested type of today's pyarrow comes
-        # here. This text is no CQL type, so the caller refuses it with an error that shows it.
+        # here. The returned text is not a CQL type, so the caller raises an error with the text.
         return str(kind)
     raise ConfigError(f'column "{name}": there is no CQL type for {kind}')

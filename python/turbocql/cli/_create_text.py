@@ -45,10 +45,10 @@ def type_of_texts(cells: Iterable[str | None], *, truncates: bool) -> str:
 
 
 def _type_of_numbers(texts: Sequence[str], *, is_finite: bool) -> str | None:
-    """The type of numbers; `None` if only text stores them without a change.
+    """Returns the type of numbers, or `None` if only text stores them without a change.
 
-    `is_finite` says whether the column has neither NaN nor infinities. Among the
-    types of numbers that are chosen here, only `double` has these.
+    `is_finite` says whether the column has neither NaN nor infinities. Of the types that this
+    function chooses, only `double` can store NaN and infinities.
     """
     if any(_PADDED.match(text) or _PHONE.fullmatch(text) for text in texts):
         return None
@@ -92,7 +92,7 @@ def _type_of_words(texts: list[str], truncates: bool) -> str:
     if not texts:
         return "text"
     for kind, pattern in (("date", _DAY), ("uuid", _UUID)):
-        # A text such as 2020-02-30 matches the pattern and is no date.
+        # A text such as 2020-02-30 matches the pattern, but is not a date.
         if all(map(pattern.fullmatch, texts)) and _is_loadable(kind, texts):
             return kind
     pa = library()

@@ -37,10 +37,10 @@ def described(
 ) -> str:
     """Returns the statements that create the elements with a name, separated by empty lines.
 
-    `name` may be qualified by a keyspace; double quotes are for names with dots. `keyspace` is the
-    keyspace in use. `kind` is a value of `KIND_WORDS`. Without `kind`, `name` is that of a keyspace
-    or, if there is no such keyspace, that of elements of any kind. With `folds`, letters outside
-    quotes are made lower-case, as in CQL.
+    `name` may be qualified by a keyspace. A name with dots must be in double quotes. `keyspace` is
+    the keyspace in use. `kind` is a value of `KIND_WORDS`. Without `kind`, the keyspace of this
+    name is described. If there is no such keyspace, all elements of this name are described. With
+    `folds`, letters outside quotes are made lower-case, as in CQL.
 
     Raises: `CommandExit` if there is no such element.
     """
@@ -67,8 +67,8 @@ def described(
     if not definitions:
         raise CommandExit(FAILED, _unknown(schema, owner, last, kinds))
     statements = [text for texts in definitions.values() for text in texts]
-    # The statements of a table include those of its indexes. So without `dict.fromkeys`, the
-    # statement of an index that has the name of its table would be here twice.
+    # The statements of a table include the statements of its indexes. So if an index has the same
+    # name as its table, `statements` has its statement twice. `dict.fromkeys` removes the second.
     return "\n\n".join(dict.fromkeys(statements))
 
 
@@ -116,7 +116,8 @@ def _definitions_of_kind(keyspace: Any, name: str, kind: str) -> list[str]:
     if kind == "table":
         return _with_dependents(keyspace, keyspace.tables[name]) if name in keyspace.tables else []
     if kind == "view" and name in keyspace.views:
-        # On ScyllaDB, an index creates the view that stores it.
+        # On ScyllaDB, the creation of an index creates a view, which stores the index. So the
+        # statement of the index is returned for such a view.
         index = keyspace.views[name].index
         return [keyspace.views[name].as_cql()] if index is None else _indexes(keyspace, index)
     if kind == "index":
@@ -151,8 +152,8 @@ def _with_dependents(keyspace: Any, table: Any) -> list[str]:
 def _without_keyspace(schema: Any, name: str, kinds: tuple[str, ...]) -> str:
     """Returns the message for a name without a keyspace, while no keyspace is in use.
 
-    If the user has named a kind, `kinds` has only this kind. With several kinds, the name could
-    also be that of a keyspace, but there is no such keyspace.
+    If the user has named a kind, `kinds` has only this kind. Otherwise, the user may have meant a
+    keyspace, so the message says that there is no keyspace of this name.
     """
     subject = f"no keyspace {escaped(repr(name))}"
     if len(kinds) == 1:
@@ -196,7 +197,7 @@ def _elements_of_name(keyspaces: Iterable[Any], name: str, kinds: Iterable[str])
 
 
 def _near(names: Iterable[str], name: str) -> str:
-    """A hint at similar names; wrong letter case is the most likely mistake."""
+    """Returns a hint at similar names. Letter case is ignored, because it is often mistaken."""
     by_lower = {each.lower(): each for each in names}
     near = [by_lower[lower] for lower in get_close_matches(name.lower(), by_lower)]
     return f"; near: {', '.join(escaped(quoted(each)) for each in near)}" if near else ""

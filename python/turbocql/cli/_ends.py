@@ -102,12 +102,13 @@ def code_of(error: BaseException) -> int:
 def report_error(error: BaseException, *, debug: bool, options: Options | None = None) -> int:
     """Prints the message for an error on standard error and returns the exit code.
 
-    `options` are the options of the command that failed. By default, they are those of the
+    `options` are the options of the command that failed. By default, they are the options of the
     running command.
     """
     code = code_of(error)
     if code == _PIPE:
-        # Python flushes standard output when it exits, and would report the error again.
+        # Python flushes standard output when it exits, and would then report the error again. So
+        # standard output is redirected to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if debug:

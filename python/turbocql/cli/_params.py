@@ -42,7 +42,7 @@ _LISTED_NAME = re.compile(rf'\s*(?:{_QUOTED_NAME}|([^\s",](?:[^,]*[^\s,])?))\s*(
 
 
 def pairs_of(options: Sequence[str], option: str = "--param") -> dict[str, str | None]:
-    """Values by name, from options `NAME=VALUE`. For `--param` only, `NAME` alone is a null.
+    """Returns the values of options `NAME=VALUE` by name. `--param` may omit `=VALUE` for a null.
 
     A name may be in quotes, as in CSV.
     """
@@ -83,13 +83,12 @@ def number_or_name(text: str | None) -> int | str | None:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Returns the names in a text that separates them with commas. A name may be in quotes, as in
-    CSV.
+    """Returns the names of a list that is separated by commas. A name may be in quotes, as in CSV.
 
-    Spaces around names are dropped, but not spaces within quotes. A text that is a single name
-    without quotes keeps its spaces.
+    Spaces around names are dropped, but not spaces within quotes. If the text is a single name
+    without quotes, the name keeps its spaces.
 
-    Raises: `click.UsageError` if the text is not such a list.
+    Raises: `click.UsageError` if the text is not a list of names.
     """
     if not text:
         return []
@@ -165,9 +164,9 @@ def typed_pairs_of(
 def values_of(
     prepared: Prepared, params_by_name: Mapping[str, str | None], udts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A value for each bind marker of a statement, of the marker's type.
+    """Converts parameters to the types of the bind markers of a statement.
 
-    Raises: `click.UsageError` for a missing or unknown parameter, or one of a wrong type.
+    Raises: `click.UsageError` for a parameter that is missing, unknown or of a wrong type.
     """
     columns = [Column(*marker) for marker in prepared.markers]
     markers = {column.name: column.cql_type for column in columns}
@@ -300,7 +299,7 @@ def _value(cql_type: CqlType, text: str) -> Any:
 
 
 def _nested(cql_type: CqlType, value: Any) -> Any:
-    """Converts a value parsed from JSON, whose numbers are texts."""
+    """Converts a value that was parsed from JSON. In such a value, numbers are texts."""
     while cql_type.kind == "frozen":
         cql_type = cql_type.subtypes[0]
     kind, parts = cql_type.kind, cql_type.subtypes
@@ -327,7 +326,8 @@ def _nested(cql_type: CqlType, value: Any) -> Any:
             raise ValueError(f"there is no field {sorted(unknown)[0]!r}")
         return {name: _nested(types[name], element) for name, element in value.items()}
     if kind == "tuple" and isinstance(value, dict):
-        # In results as JSON lines, a tuple is an object with positions as keys.
+        # `turbocql query` writes a tuple in JSON lines as an object whose keys are positions. So
+        # this form is accepted here.
         positions = [str(position) for position in range(len(parts))]
         if value.keys() - set(positions):
             raise ValueError(f"expected the positions {', '.join(positions)}")

@@ -191,7 +191,7 @@ def add_count_hint(error: RequestError, statement: str, keyspace: str | None) ->
 
 
 def _check_names(prepared: Any, bare: str) -> None:
-    """Raises `click.UsageError` if two `?` markers have one name: both belong to one column."""
+    """Raises `click.UsageError` if two `?` markers belong to one column, and so have one name."""
     names = [Column(*marker).name for marker in prepared.markers]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None and "?" in bare:

@@ -27,7 +27,7 @@ _BLOCK_ROWS = 500
 
 
 def types_of(session: Any, columns: Sequence[Column]) -> list[CqlType | None]:
-    """The types of columns; `None` for a type that the schema does not define."""
+    """Returns the types of columns, or `None` for a type that the schema does not define."""
     udts = Types(session, {column.keyspace for column in columns})
     types: list[CqlType | None] = []
     for column in columns:
@@ -49,8 +49,8 @@ def literal(value: Any, cql_type: CqlType | None = None) -> str:
 
 
 def _scalar(value: Any, cql_type: CqlType | None) -> str:
-    """Writes a value that is no collection. Unlike in statements, no timestamp or date is written
-    as a number.
+    """Writes a value that is not a collection. Timestamps and dates are always written as text,
+    also if a statement would need a number.
     """
     if isinstance(value, datetime.datetime):
         text = value.isoformat(sep=" ", timespec="milliseconds")
@@ -147,7 +147,7 @@ def _width_function() -> Callable[[str], int]:
 def _widths(
     titles: Sequence[str], cells: Sequence[Sequence[_Cell]], width: int
 ) -> list[int] | None:
-    """The width of each column; `None` if the table does not fit."""
+    """Returns the width of each column, or `None` if the table does not fit."""
     length = _width_function()
     widths = [length(title) for title in titles]
     for row in cells:

@@ -21,8 +21,8 @@ _TOKEN = re.compile(
 
 
 def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
-    """Yields, for each statement, its text without comments at its ends, `True` if a semicolon ends
-    the statement, and the offset after the statement and its semicolon.
+    """Yields a tuple for each statement: the statement's text, without comments before and after
+    it; whether a semicolon ends the statement; and the offset at which the next statement begins.
     """
     start = last = at = 0
     depth = 0
@@ -58,7 +58,7 @@ def _split_statements(text: str) -> Iterator[tuple[str, bool, int]]:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, in their order. The last needs no semicolon."""
+    """The statements of a text, in their order. The last statement needs no semicolon."""
     return [statement for statement, *_ in _split_statements(text)]
 
 

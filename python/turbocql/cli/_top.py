@@ -103,7 +103,7 @@ class _NodeProbes:
         return node_cells
 
     def summary(self) -> str:
-        """This client's counts, such as those of requests and failures, and its latencies."""
+        """This client's counts, such as the number of requests, and its latencies."""
         metrics = self._metrics
         parts = [
             counted(metrics.requests, "request"),

@@ -29,7 +29,7 @@ _BATCH_ROWS = 2048
 
 class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """A table as a data set of pyarrow. It implements only `schema` and `scanner`, because duckdb
-    reads a data set by these: it calls `scanner` with columns and a filter.
+    uses no other members of a data set. duckdb calls `scanner` with columns and a filter.
 
     The options are those of `turbocql.duckdb.scan`.
     """
@@ -78,8 +78,9 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         scanned_columns = [name for name in names if name in result_columns] or names[:1]
         if filter is not None:
             # An expression cannot list the columns that it uses. So a column is also read if the
-            # expression's text contains the column's name. A column whose name is not plain is
-            # always read, because the text may have this name in another form, in quotes.
+            # expression's text contains the column's name. If the name has characters other than
+            # letters, digits and `_`, the text may contain it in quotes and in another form. So
+            # such a column is always read.
             filter_text = str(filter)
             scanned_columns = [
                 name

@@ -108,11 +108,11 @@ def sink(
     before it sends its first row.
 
     All rows have one write time, the beginning of the job, unless `timestamp` sets another. So a
-    task that Ray runs again, on another worker, changes nothing. The time is the later of this
-    machine's clock and the server's. Rows of the data set with equal primary keys have the same
-    time too, so the greater value of each cell stays. If the job writes lists that are not frozen,
-    each run of a task has later write times than the runs of this task before it, and replaces
-    their rows.
+    task that Ray runs again, on another worker, changes nothing. The time is the later of two
+    times: this machine's and the server's. Rows of the data set with equal primary keys have the
+    same time too, so the greater value of each cell stays. If the job writes lists that are not
+    frozen, each run of a task has later write times than all earlier runs of the same task, and
+    replaces their rows.
 
     A sink is for one job at a time. Its attribute `rows` is the number of rows that the last job
     wrote.

@@ -50,8 +50,9 @@ def fitted(table: pa.Table, types: Mapping[str, str | None]) -> pa.Table:
 
 
 def _narrow(kind: pa.DataType, cql_type: CqlType) -> pa.DataType:
-    """`kind` with the widths of the CQL type; `kind` itself if the types differ in more than the
-    widths of numbers.
+    """Returns `kind` with its numbers in the widths of the CQL type.
+
+    If the types differ in more than the widths of numbers, returns `kind` itself.
     """
     while cql_type.kind == "frozen":
         (cql_type,) = cql_type.subtypes
@@ -75,8 +76,8 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_struct(target):
         return pa.chunked_array([_struct(chunk, target) for chunk in column.chunks], target)
     if pa.types.is_integer(target) and pa.types.is_floating(column.type):
-        # NumPy has no null integers: a column of integers and nulls becomes floats, with NaN for
-        # null.
+        # NumPy has no null integers, so it turns a column of integers and nulls into floats, with
+        # NaN for null. Here, NaN becomes null again.
         nan = pa.compute.is_nan(column)
         column = pa.compute.if_else(nan, pa.scalar(None, column.type), column)
     converted = column.cast(target)

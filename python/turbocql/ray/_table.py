@@ -82,7 +82,7 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         return True
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """The size of the table on disk, as the nodes estimate it; `None` without estimates."""
+        """Returns the nodes' estimate of the table's size on disk, or `None` without estimates."""
         sizes = [split.size_bytes for split in self._parts(_MIN_TASKS)]
         reported_sizes = [size for size in sizes if size is not None]
         return sum(reported_sizes) if reported_sizes else None
@@ -100,7 +100,8 @@ class TableDatasource(Datasource):  # type: ignore[misc]
         names = None if self._projection_map is None else list(self._projection_map)
         selected_reading, schema = self._reading, self._schema
         if names is not None:
-            # A block without columns would have no rows.
+            # If the query needs no column, the first column is read, because a block without
+            # columns would have no rows.
             names = names or self._schema.names[:1]
             schema = pa.schema([schema.field(name) for name in names])
             selected_reading = selected_reading.selecting(names)
@@ -210,8 +211,8 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
         raise EncodeError(f"tensors of {dimensions} dimensions are no vectors: reshape them first")
     chunks = [chunk.storage for chunk in column.chunks]
     if pa.types.is_struct(kind) and [field.name for field in kind] == ["data", "shape"]:
-        # Tensors of several shapes are structs. The `data` field of one-dimensional tensors has the
-        # vectors.
+        # Ray stores tensors of different shapes as structs. If the tensors are one-dimensional, the
+        # field `data` has the vectors.
         kind = kind.field("data").type
         chunks = [chunk.field("data") for chunk in chunks]
     return pa.chunked_array(chunks, kind)

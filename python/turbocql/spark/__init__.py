@@ -18,7 +18,7 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Makes the format `turbocql` known to a session of Spark, for `spark.read` and `df.write`.
 
-    All options are texts. `table` names the table, unless the path of `load` or `save` does. The
+    All options are texts. `table` names the table, or else the path passed to `load` or `save`. The
     workers connect by `url`, or by `profile` and `profile_file`, or by `environment` (the prefix of
     environment variables). With `pickle_secrets`, the `url` may have a password. The options to
     read are `columns`, `where`, `partitions`, `ranges` (how many token ranges a task reads at a
@@ -39,9 +39,9 @@ def register(spark: SparkSession) -> None:
 
     Modes: `append` only. Rows with equal keys are replaced, and no other rows are deleted. All rows
     of a job have one write time, its beginning, unless `timestamp` sets another. So a task that
-    Spark runs again changes nothing. The time is the later of this machine's clock and the
+    Spark runs again changes nothing. The time is the later of two times: this machine's and the
     server's. If the job writes lists that are not frozen, each run of a task has later write times
-    than the runs of this task before it, and replaces their rows.
+    than all earlier runs of the same task, and replaces their rows.
 
     Raises: `ModuleNotFoundError` without PySpark. Reading and writing raise Spark's
         `AnalysisException` or `PythonException`, whose text has turbocql's error: `ConfigError` for

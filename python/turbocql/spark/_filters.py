@@ -45,8 +45,9 @@ def pushed(
 ) -> tuple[Keys | None, list[Any]]:
     """Returns the conditions for the filters that the server can evaluate, and the other filters.
 
-    `columns` describes the table's columns: name, kind, CQL type and position. Spark itself
-    evaluates the other filters, among them those that the server might evaluate differently.
+    Spark itself evaluates the other filters. A filter that the server might evaluate differently
+    from Spark is one of these. `columns` describes the table's columns: name, kind, CQL type and
+    position.
     """
     types = {name: cql_type for name, _, cql_type, _ in columns}
     partition = _in_order(columns, "partition_key")
@@ -62,7 +63,8 @@ def pushed(
         elif column in clustering and type(filter_) in _COMPARISONS:
             sign = _COMPARISONS[type(filter_)]
             bound_value = _value(filter_.value, types[column], is_equality=sign == "=")
-            # The server accepts one equality per column, or one lower and one upper bound.
+            # The server accepts one equality per column, or one lower and one upper bound. Spark
+            # evaluates further filters on the column.
             ends = {"=": "=<>", "<": "=<", ">": "=>"}[sign[0]]
             is_free = not any((column, end) in bounds for end in ends)
             if bound_value is not None and is_free:
@@ -104,7 +106,10 @@ def _column(filter_: Any) -> str:
 
 
 def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
-    """The values that a filter allows, each once; `None` if the server cannot look them up."""
+    """Returns the values that a filter allows, without duplicates.
+
+    Returns `None` if the server cannot look up these values.
+    """
     if type(filter_) is spark.EqualTo:
         allowed_values: Sequence[Any] = [filter_.value]
     elif type(filter_) is spark.In:
@@ -119,12 +124,15 @@ def _options(filter_: Any, cql_type: str) -> tuple[Any, ...] | None:
         isinstance(key_value, str) and not 0 < len(key_value.encode("utf-8", "replace")) < 2**16
         for key_value in key_values
     ):
-        return None  # the server refuses such keys, and has no rows of them
+        return None  # the server refuses keys that are empty or too long
     return None if any(value is None for value in key_values) else tuple(dict.fromkeys(key_values))
 
 
 def _value(value: Any, cql_type: str, *, is_equality: bool) -> Any:
-    """A value as turbocql binds it; `None` if the server might compare differently from Spark."""
+    """Returns a value in the form that turbocql binds.
+
+    Returns `None` if the server might compare the value differently from Spark.
+    """
     read = _READERS.get(cql_type)
     if read is None and is_equality:
         read = _EQUALITY.get(cql_type)
@@ -152,14 +160,15 @@ def _date(value: Any) -> date | None:
 
 
 def _time(value: Any) -> datetime | None:
-    # Timestamps on the server are whole milliseconds. No other time can equal one of them.
+    # Timestamps on the server are whole milliseconds. So a time with a fraction of a millisecond
+    # cannot equal a timestamp.
     if type(value) is not datetime or value.tzinfo is None or value.microsecond % 1000:
         return None
     return value
 
 
 def _uuid(value: Any) -> UUID | None:
-    """The UUID of a text; `None` unless the text is exactly as `str` writes that UUID."""
+    """Returns the UUID of a text; `None` unless the text has the exact form that `str` writes."""
     try:
         parsed = UUID(value)
     except (AttributeError, TypeError, ValueError):

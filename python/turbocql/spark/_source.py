@@ -101,7 +101,7 @@ class TableSource(DataSource):  # type: ignore[misc]
         option_texts = {name.lower(): text for name, text in dict(self.options).items()}
         if any(name.startswith("option.") for name in option_texts):
             # PySpark 4.3 passes options with such names only for a table in the catalog. It passes
-            # them to `schema`, and none to `reader`, so the table cannot be read.
+            # them to `schema`, but passes no options to `reader`, so the table cannot be read.
             raise ConfigError(
                 "a table in Spark's catalog cannot be read, because Spark passes no options to its"
                 " reader: use CREATE TEMPORARY VIEW ... USING turbocql OPTIONS (...)"
@@ -263,8 +263,8 @@ class _FilteringReader(_Reader):
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Converts an Arrow type to one that Spark has. An extension type becomes its storage type, a
-    list of fixed length becomes a list of any length, and a timestamp is in microseconds.
+    """Converts an Arrow type to a type that Spark has. An extension type becomes its storage type,
+    a list of fixed length becomes a list of any length, and a timestamp gets the unit microsecond.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(kind.storage_type)

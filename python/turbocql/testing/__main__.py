@@ -105,7 +105,7 @@ def _how_to_connect(cluster: Cassandra) -> str:
 
 
 def _settings(values: dict[str, str], equals: str) -> list[str]:
-    """Returns an assignment for each value, which Python and TOML read alike."""
+    """Returns an assignment for each value, in a form that both Python and TOML can read."""
     return [f"{name}{equals}{json.dumps(value)}" for name, value in values.items()]
 
 

@@ -41,8 +41,8 @@ class Claim:
             if claim_socket is None:
                 continue
             addresses = [f"{block}.{number}" for number in range(1, nodes + 1)]
-            # If the process that started another cluster was just killed, that cluster's nodes may
-            # still use these addresses.
+            # The block may be claimed again although a killed process has left nodes that still use
+            # its addresses. So each address is tested.
             if all(_is_free(address) for address in addresses):
                 self._socket, self.addresses = claim_socket, addresses
                 return

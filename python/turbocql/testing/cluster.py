@@ -42,8 +42,8 @@ _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # first node has no other nodes, so its delay is short. Every other node must hear from the first
 # node within the longer delay.
 _RING_DELAY_FIRST_MS, _RING_DELAY_OTHERS_MS = 100, 5000
-# This statement is executed at consistency ALL. A coordinator refuses the statement if it sees a
-# replica as down.
+# This statement is executed at consistency ALL. A coordinator that sees a replica as down refuses
+# it, so its success shows that the coordinator sees all nodes as up.
 _READ_AT_ALL = (
     "SELECT session_id FROM system_traces.sessions "
     "WHERE session_id = 00000000-0000-1000-8000-000000000000"
@@ -55,15 +55,15 @@ class Cassandra:
 
     `nodes` is 1 to 3. `tls` encrypts client connections, with a certificate authority made for this
     cluster (`ca_certificate`). `require_client_certificate` also requires a certificate from
-    clients. `authentication` requires `user` and `password`. `scylla` puts a simulator of
-    ScyllaDB's additions to the protocol in front of the nodes. `racks` has the name of each node's
+    clients. With `authentication`, clients log in with `user` and `password`. `scylla` puts a
+    simulator of ScyllaDB's additions in front of the nodes. `racks` has the name of each node's
     rack, or its `(datacenter, rack)`. `config` replaces top-level settings of cassandra.yaml.
     `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes' logs (`Node.log`)
     are kept. Everything else is always removed.
 
-    Blocks: `start`, and so the `with` statement, for about 10 s per node; 40 s longer when the
-        server's jars must be fetched first. A node that does not answer within `timeout_s` seconds
-        has failed.
+    Blocks: `start`, which the `with` statement calls, takes about 10 s per node, and 40 s more if
+        the server's jars must be fetched first. A node that does not answer within `timeout_s`
+        seconds has failed.
     Raises: `MissingPrerequisite` if Java, Maven or openssl is needed and missing; `CassandraError`
         with the end of the node's log if a node does not start.
 
@@ -276,7 +276,7 @@ class Cassandra:
             with node.probe(timeout_s=self._timeout_s) as connection:
                 (row,) = connection.query("SELECT host_id FROM system.local").rows
             block, _, last = node.upstream_address.rpartition(".")
-            # No other cluster uses this block of addresses.
+            # No other cluster uses this block of addresses, so the simulator's address is free.
             node.stand_behind(f"{block}.{int(last) + _FRONT_ADDRESS_OFFSET}")
             described.append(
                 {
@@ -350,7 +350,8 @@ class Cassandra:
             connection.query(_READ_AT_ALL, "ALL")
         except ProbeError as error:
             return str(error)
-        # Drivers read the nodes' addresses from this table, and the server fills a row in steps.
+        # Drivers read the nodes' addresses from this table. The server fills a row in steps, so
+        # only complete rows are counted.
         peers = connection.query(
             "SELECT schema_version, rpc_address, host_id, tokens FROM system.peers"
         )

@@ -51,7 +51,7 @@ def cassandra_yaml(
         "storage_port": STORAGE_PORT,
         "native_transport_port": CQL_PORT,
         "start_native_transport": True,
-        # All nodes start empty, so a new node has no data to stream from the others.
+        # All nodes start empty, so a new node need not stream data from the others.
         "auto_bootstrap": False,
         "data_file_directories": [str(data / "data")],
         "commitlog_directory": str(data / "commitlog"),
@@ -128,8 +128,8 @@ def write_config(
 ) -> None:
     """Writes cassandra.yaml, logback.xml and, if there is a `location`, the file that contains it.
 
-    The entries of `replaced` replace those of `settings`. JSON is valid YAML, so no YAML library is
-    needed.
+    The entries of `replaced` replace entries of `settings`. JSON is valid YAML, so no YAML library
+    is needed.
     """
     conf.mkdir(parents=True, exist_ok=True)
     settings = {**settings, **replaced}

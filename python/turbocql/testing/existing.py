@@ -22,8 +22,8 @@ __all__ = ["ExistingServer", "RunKeyspace"]
 
 
 def _driver() -> Any:
-    """Imports the package `turbocql`. Only this module of the folder needs turbocql: the others
-    work with any driver.
+    """Imports the package `turbocql`. The other modules of `turbocql.testing` do not need it,
+    because they work with any driver.
     """
     return import_module("turbocql")
 

@@ -57,8 +57,9 @@ def main(order: dict[str, Any]) -> int:
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-            # The starter has ended or given the node up, and will not start it again. So the node's
-            # files are removed. If the node has ended before, its files stay for another start.
+            # The starter has ended or closed the input, so it will not start the node again, and
+            # the node's files are removed. If the node has ended by itself or by a signal from the
+            # starter, its files stay for another start.
             for folder in order["remove"]:
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -45,7 +45,9 @@ _POM = f"""\
 
 
 def cache_dir() -> Path:
-    """The folder `TURBOCQL_CACHE_DIR` if set, else `turbocql` in the user's XDG cache folder."""
+    """Returns the folder that the variable TURBOCQL_CACHE_DIR names. If the variable is not set,
+    returns the folder `turbocql` in the user's XDG cache folder.
+    """
     configured_dir = os.environ.get("TURBOCQL_CACHE_DIR")
     if configured_dir:
         return Path(configured_dir).absolute()
@@ -74,7 +76,7 @@ def ensure_jars() -> Path:
             "set TURBOCQL_CACHE_DIR to a writable folder"
         ) from error
     with _lock(lib.with_name(lib.name + ".lock")):
-        if not lib.is_dir():  # else another process fetched while this one waited
+        if not lib.is_dir():  # another process may have fetched the jars during the wait
             _fetch(lib)
     return lib
 

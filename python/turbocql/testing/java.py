@@ -20,7 +20,8 @@ _INSTALL = (
     "and put java on PATH, or set JAVA_HOME to it"
 )
 
-# The packages that jvm17-server.options in Cassandra's tarball opens. The jars lack that file.
+# The packages that the file jvm17-server.options opens. This file is in Cassandra's tarball, but
+# not in the jars, so the packages are listed here.
 _OPENED_JAVA_BASE = (
     "java.io java.lang java.lang.module java.lang.ref java.lang.reflect java.math java.net "
     "java.nio java.nio.charset java.nio.file.spi java.text java.time java.util "
@@ -107,7 +108,8 @@ def command(java: Java, options: NodeOptions) -> list[str]:
         "cassandra-foreground": "yes",
         "cassandra.skip_wait_for_gossip_to_settle": "0",
         "cassandra.ring_delay_ms": str(options.ring_delay_ms),
-        # With 0, a node that cannot create the role `cassandra` yet would retry without a pause.
+        # While a node cannot create the role `cassandra` yet, it waits this long between attempts.
+        # With 0, it would try without a pause.
         "cassandra.superuser_setup_delay_ms": "50",
         "cassandra.shutdown_announce_in_ms": "200",
         "cassandra.auth_bcrypt_gensalt_log2_rounds": "4",

@@ -122,13 +122,13 @@ class Node:
         self._require_running("pause")
         self._signal(signal.SIGSTOP)
         self.is_paused = True
-        # The guard sends the signal, so wait until the process is stopped.
+        # The guard sends the signal a little later, so this method waits until the process stops.
         deadline = time.monotonic() + _PAUSE_S
         while self._state() not in ("T", None) and time.monotonic() < deadline:
             time.sleep(0.002)
 
     def _state(self) -> str | None:
-        """The state of the node's process as one letter; `None` if /proc does not show it."""
+        """Returns the state of the node's process as one letter, or `None` if /proc has none."""
         try:
             text = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:

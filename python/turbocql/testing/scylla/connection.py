@@ -51,7 +51,7 @@ _ON_TABLES = ("select", "insert", "update", "delete", "begin")
 
 
 class Connection(Link):
-    """Rewrites messages, so that the client sees a ScyllaDB with the extensions that it enabled.
+    """Rewrites messages, so that the client sees a ScyllaDB with the extensions that it asked for.
 
     A method that passes a request on may give `_send` a handler, which rewrites the response.
     Requests that the simulator answers itself never reach the node.
@@ -59,7 +59,8 @@ class Connection(Link):
 
     def _request(self, frame: Frame) -> None:
         if frame.flags & frames.PAYLOAD or frame.flags & frames.COMPRESSED:
-            # The tests' clients send no custom payload, and SUPPORTED offers no compression.
+            # The tests' clients send no custom payload, and SUPPORTED offers no compression. So the
+            # simulator does not implement either.
             raise FrameError("a request with a custom payload or compression is not understood")
         handle = {
             frames.OPTIONS: self._options,
@@ -329,8 +330,8 @@ class Connection(Link):
         self._send(frame._replace(body=body), result)
 
     def _described(self, rows: Rows, execute: Execute) -> bytes:
-        """The body of a result. With metadata ids, leaves out metadata that the client has, if the
-        client asks for that.
+        """Returns the body of a result. The body has no metadata if three conditions are met: the
+        client has enabled metadata ids, it has the current metadata, and it asks to skip it.
         """
         if METADATA_ID not in self.extensions:
             return rows.encoded()

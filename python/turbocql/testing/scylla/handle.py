@@ -26,8 +26,9 @@ __all__ = ["Scylla"]
 class Scylla:
     """Simulates ScyllaDB's additions to the protocol, in front of the nodes of a `Cassandra`.
 
-    `requests` and `connections` return what clients sent and opened. The methods that change how
-    requests are answered apply from the next request on. A node is an index in `Cassandra.nodes`.
+    `requests` returns the requests that clients have sent, and `connections` the connections that
+    they have opened. If a method changes how requests are answered, the change applies from the
+    next request on. A node is an index in `Cassandra.nodes`.
 
     Raises: every method but `close` raises `CassandraError` if the process has ended or refuses the
         command.
@@ -168,7 +169,8 @@ class Scylla:
             process = self._process
             if process.stdin is None or process.stdin.closed:
                 return
-            # A forked child may hold the pipe open, so closing it would not end the process.
+            # If a forked child holds the pipe open, closing the pipe here does not end the process.
+            # So the command `end` is sent first.
             with suppress(OSError, ValueError):
                 process.stdin.write(json.dumps({"do": "end"}) + "\n")
                 process.stdin.flush()
@@ -194,7 +196,8 @@ class Scylla:
             try:
                 self._process.stdin.write(json.dumps({**line, "number": number}) + "\n")
                 self._process.stdin.flush()
-                # If a signal interrupted an earlier call, its answer comes first, perhaps in part.
+                # If a signal interrupted an earlier call, the answer to that call comes first. That
+                # answer may be incomplete.
                 while outcome is None and (answer := self._process.stdout.readline()):
                     outcome = _answer(answer, number)
             except (OSError, ValueError):
@@ -207,7 +210,10 @@ class Scylla:
 
 
 def _answer(line: str, number: int) -> dict[str, Any] | None:
-    """The answer to the command `number`; `None` if the line is another answer or incomplete."""
+    """Returns the answer to the command `number`.
+
+    Returns `None` if the line is the answer to another command, or is incomplete.
+    """
     try:
         answer: dict[str, Any] = json.loads(line)
         return answer if answer.get("number") == number else None

@@ -28,7 +28,7 @@ class Execute(NamedTuple):
         """Reads a body. With `has_metadata_id`, the body has a metadata id. With `has_block`, its
         last byte is `block`, which has four bits of a tablet's version (`Tablet.matches`).
 
-        Raises: `FrameError` if the parameters or that byte are missing.
+        Raises: `FrameError` if the parameters or `block` are missing.
         """
         reader = Reader(body)
         statement_id = reader.short_bytes()
@@ -49,7 +49,7 @@ class Execute(NamedTuple):
         return self.parameters[2]
 
     def short_values(self) -> tuple[bytes | None, ...] | None:
-        """The bound values; `None` if they have more than 256 bytes together."""
+        """Returns the bound values, or `None` if they have more than 256 bytes together."""
         values, _ = read_values(self.parameters, 1 << 16)
         if sum(len(value) for value in values if value is not None) > _SHORT_BYTES:
             return None
@@ -70,7 +70,7 @@ class Paging(NamedTuple):
     end: int
 
     def with_state(self, parameters: bytes, state: bytes | None) -> bytes:
-        """The parameters with `state` as the paging state; without one if `state` is `None`."""
+        """Returns the parameters with another paging state; with no paging state for `None`."""
         flags = parameters[2] & ~PAGING_STATE | (0 if state is None else PAGING_STATE)
         inserted = b"" if state is None else value_bytes(state)
         before, after = parameters[3 : self.start], parameters[self.end :]
@@ -120,7 +120,7 @@ def wrap(remaining: int, state: bytes | None) -> bytes:
 
 
 def unwrap(state: bytes | None) -> tuple[int, bytes | None] | None:
-    """The arguments with which `wrap` made `state`; `None` if `wrap` did not make it."""
+    """Returns the arguments with which `wrap` made `state`, or `None` if `wrap` did not make it."""
     if state is None or not state.startswith(_MAGIC):
         return None
     reader = Reader(state, len(_MAGIC))

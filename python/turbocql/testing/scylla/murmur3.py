@@ -18,7 +18,7 @@ def token_of(key: bytes) -> int:
 
     The token is the first half of MurmurHash3 (x64, 128 bits, seed 0). The last, incomplete block
     is read as signed bytes, which differs from the published algorithm for bytes above 127. The
-    least 64-bit number is not a valid token, so the greatest replaces it.
+    least 64-bit number is not a valid token, so the greatest 64-bit number replaces it.
     """
     size = len(key)
     h1 = h2 = 0

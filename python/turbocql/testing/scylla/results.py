@@ -71,7 +71,10 @@ def decode_columns(data: bytes, is_global: bool, count: int) -> list[Column]:
 
 
 def encode_columns(columns: Sequence[Column]) -> tuple[int, bytes]:
-    """Returns `GLOBAL_TABLE` if all columns are of one table, else 0, and the encoded columns."""
+    """Returns a flag and the encoded columns.
+
+    The flag is `GLOBAL_TABLE` if all columns are of one table. Otherwise, it is 0.
+    """
     tables = {(column.keyspace, column.table) for column in columns}
     if len(tables) == 1:
         first = columns[0]

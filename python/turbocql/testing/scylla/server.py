@@ -60,7 +60,7 @@ class Server:
         }
 
     async def listen(self) -> None:
-        """Begins to listen on each node's plain port, and on its shard-aware port if announced."""
+        """Listens on each node's plain port, and on the shard-aware ports that nodes announce."""
         for node in self.state.nodes:
             await asyncio.start_server(partial(self._accept, node, False), node.address, CQL_PORT)
             await self.open_aware(node.index)
@@ -195,6 +195,7 @@ async def _serve() -> None:
     await server.listen()
     await _print({"result": "ready", "number": order["number"]})
     # The input ends when the parent ends, unless a forked child of the parent holds the pipe open.
+    # In this case, `_exit_with_starter` ends the process.
     while line := await lines.readline():
         command = json.loads(line)
         if command["do"] == "end":

@@ -26,10 +26,10 @@ class Shards:
     """One node of ScyllaDB: the number of its shards, and the extensions that it announces.
 
     `ignore_msb` is the number of a token's most significant bits that do not select the shard.
-    `shard_aware_port` announces port 19042. The other switches announce one extension each:
-    `metadata_ids` SCYLLA_USE_METADATA_ID, `tablets_v1` TABLETS_ROUTING_V1, `tablets_v2`
-    TABLETS_ROUTING_V2_EXPERIMENTAL, `lwt_mark` SCYLLA_LWT_ADD_METADATA_MARK and
-    `rate_limit_error` SCYLLA_RATE_LIMIT_ERROR. `version` is what `system.versions` contains.
+    `shard_aware_port` announces port 19042. Each other switch announces one extension:
+    `metadata_ids` is for SCYLLA_USE_METADATA_ID, `tablets_v1` for TABLETS_ROUTING_V1, `tablets_v2`
+    for TABLETS_ROUTING_V2_EXPERIMENTAL, `lwt_mark` for SCYLLA_LWT_ADD_METADATA_MARK, and
+    `rate_limit_error` for SCYLLA_RATE_LIMIT_ERROR. `version` is the version in `system.versions`.
 
     Raises: `ValueError` for fewer than 1 or more than 4096 shards, for an `ignore_msb` outside 0 to
         63, and for a switch that is no bool.

@@ -72,7 +72,7 @@ class NodeState:
         return self.shards.count if self.shards else 1
 
     def next_shard(self) -> int:
-        """The shard of the next connection whose source port does not select one."""
+        """Returns the shard of the next connection whose source port does not select a shard."""
         shard = self.dealt % self.count
         self.dealt += 1
         return shard
@@ -80,7 +80,9 @@ class NodeState:
 
 @dataclass
 class Keyspace:
-    """A keyspace's replication factor and tablet options. Cassandra does not store the latter."""
+    """The replication factor and the tablet options of a keyspace. The simulator keeps them,
+    because Cassandra does not store tablet options.
+    """
 
     replication_factor: int = 1
     has_tablets: bool = False
@@ -129,7 +131,7 @@ class State:
         self.statements[statement_id] = statement
 
     def renew_salt(self) -> None:
-        """Changes all metadata ids. Those that clients hold become stale."""
+        """Changes all metadata ids, so that the ids that clients hold become stale."""
         self.salt = os.urandom(8)
 
     def apply_keyspace_ddl(self, change: KeyspaceChange) -> None:
@@ -151,7 +153,7 @@ class State:
                 del self.maps[name]
 
     def tablets_of(self, table: tuple[str, str]) -> TabletMap | None:
-        """The tablets of a table; `None` if its keyspace has no tablets."""
+        """Returns the tablets of a table, or `None` if its keyspace has no tablets."""
         tablets = self.maps.get(table)
         if tablets is None:
             keyspace = self.keyspaces.get(table[0])

@@ -66,7 +66,7 @@ class KeyspaceChange:
 
 @dataclass(frozen=True)
 class Item:
-    """One item of a select list. `column` is `None` for anything but a column's name."""
+    """One item of a select list. `column` is `None` if the item is not the name of a column."""
 
     column: str | None
     result_name: str | None

@@ -95,11 +95,13 @@ class Rewrite:
     items: tuple[Item, ...]
 
     def columns(self, columns: Sequence[Column]) -> list[Column]:
-        """The columns for the client, from the columns of Cassandra's result."""
+        """Converts the columns of Cassandra's result to the columns of the client's result."""
         return self._changed(columns, [])[0]
 
     def rows(self, rows: Rows, addresses: Mapping[bytes, bytes]) -> Rows:
-        """The result for the client. `addresses` maps nodes' own addresses to those for clients."""
+        """Returns the result for the client. `addresses` maps the nodes' own addresses to the
+        addresses that clients see.
+        """
         columns = rows.column_specs()
         cells = [
             [
@@ -115,8 +117,9 @@ class Rewrite:
     ) -> tuple[list[Column], list[list[bytes | None]]]:
         first = columns[0]
         features = Column(first.keyspace, first.table, _FEATURES, TEXT)
-        # Each entry is a column for the client: its index in Cassandra's result or -1, the column,
-        # and the name of Cassandra's column or `None`.
+        # Each entry describes a column of the client's result. It has the index of the column in
+        # Cassandra's result, the column, and its name in Cassandra. If Cassandra's result does not
+        # have the column, the index is -1 and the name is `None`.
         order: list[tuple[int, Column, str | None]] = []
         if self.items:
             source_index = 0
@@ -129,7 +132,8 @@ class Rewrite:
         else:
             absent = _ABSENT_COLUMNS[self.table]
             for index, column in enumerate(columns):
-                # Both servers list columns in the order of names: `supported_features`, `tokens`.
+                # Both servers list columns in the order of their names. So `supported_features`
+                # comes before `tokens`.
                 if column.name == "tokens":
                     order.append((-1, features, None))
                 if column.name not in absent:
@@ -151,7 +155,7 @@ def _scylla_value(name: str | None, cell: bytes | None) -> bytes | None:
 def plan(
     select: Select, text: str, keyspace: str | None, upstream: Mapping[str, str]
 ) -> Refusal | Virtual | Rewrite | None:
-    """Decides how a SELECT is answered. Returns `None` if Cassandra's own answer is right.
+    """Decides how a SELECT is answered. Returns `None` if Cassandra's answer needs no change.
 
     `keyspace` is the connection's keyspace, for a table name without one. `upstream` maps the
     addresses that clients see to the nodes' own.
@@ -210,7 +214,7 @@ def _rewrite(select: Select, text: str, upstream: Mapping[str, str]) -> Refusal 
         selected_texts = [text[i.start : i.end] for i in select.items if i.column != _FEATURES]
         # Cassandra lacks the column `supported_features`, so the text for Cassandra leaves it out.
         # Cassandra derives the id of a prepared statement from its text. The comment makes the
-        # text differ from that of a statement that does not name the column.
+        # text differ from the text of a statement that does not name the column.
         item_text = " ".join(text[select.items[0].start : select.items[-1].end].split())
         select_list = ", ".join(selected_texts or [_KEYS[select.table]])
         start, end = select.items[0].start, select.items[-1].end

@@ -33,7 +33,7 @@ class Replica:
 class Tablet:
     """A range of tokens and its replicas.
 
-    The range is (`first_token`, `last_token`]: the first is not part of it, the last is.
+    The range begins after `first_token` and ends with `last_token`.
     """
 
     first_token: int
@@ -59,7 +59,7 @@ class Tablet:
     def routing(self, *, has_version: bool) -> bytes:
         """The payload entry's value: tuple<bigint, bigint, list<tuple<uuid, int>>[, bigint]>.
 
-        With `has_version`, it ends with the version.
+        With `has_version`, the tuple ends with the tablet's version.
         """
         listed = [struct.pack(">i", len(self.replicas))]
         for replica in self.replicas:
@@ -159,8 +159,8 @@ class TabletMap:
         return len(self.tablets)
 
     def fit(self, node: int, shards: int) -> None:
-        """Moves replicas from shards that `node` no longer has to others of its shards. `shards` is
-        its new number of shards.
+        """Adapts the tablets to the new number of shards of `node`, which is `shards`. Replicas on
+        shards that the node no longer has move to shards that it has.
         """
         self._set(
             [
