@@ -599,7 +599,7 @@ def test_large_tuples_of_nulls(cassandra: Cassandra) -> None:
 
 
 def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
-    """turbocql cannot decode the answer to a write. The error says that the write may have applied.
+    """A session cannot decode the answer to a write. The error says that it may have applied.
 
     The report of `execute_many` has the same error.
     """

@@ -277,8 +277,7 @@ def test_a_password_is_shown_nowhere(before: str, after: str, end: str) -> None:
         for link in chain(error):
             assert SECRET not in f"{link!r}{link}{vars(link)}"
     else:
-        # If `before` contains an @, the user part of the URL may end there. Then the secret is part
-        # of a host or a keyspace, which may be shown.
+        # If `before` has an @, the secret may be part of a host or a keyspace, which may be shown.
         assert "@" in before or SECRET not in repr(config)
 
 
@@ -494,8 +493,7 @@ def test_invalid_files_are_refused(write: Callable[[str], Path], text: str, said
     file = write(text)
     message = refused(lambda: Config.from_toml(file))
     assert said in message
-    # `Config` itself raises the errors with these texts. It does not know the file, so these errors
-    # do not name it.
+    # `Config` itself raises the errors with these texts, and does not know the file.
     own = ("seconds", "contact_points must be", "keyspace must be 1")
     assert str(file) in message or any(beginning in said for beginning in own)
 
@@ -534,8 +532,7 @@ def test_python_3_10_reads_with_tomli(
     assert Config.from_toml(write("app")).keyspace == "app"
 
 
-# `convert` converts a value according to the annotation of a field. These tests also use
-# annotations that no field of `Config` has.
+# Conversions by the annotation of a field. The tests use more annotations than `Config` has.
 
 
 class Colour(Enum):
