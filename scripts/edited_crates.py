@@ -83,7 +83,8 @@ class Edit:
     crate: str
     version: str
     changes: tuple[tuple[str, str, str], ...]
-    """For each hunk: the file, the old lines, which the file must have once, and the new lines."""
+    """For each hunk: the path of the file, the old lines, and the new lines. The file must have the
+    old lines exactly once."""
 
 
 def edits() -> list[Edit]:

@@ -30,7 +30,8 @@ EDITS = (
     "hung-shards",
     "control-connection",
 )
-"""Edits for faults of nodes and networks. Edits against hostile servers have other tests."""
+"""The edits that are left out, one at a time. They are for faults of nodes and networks. Edits
+against hostile servers have other tests."""
 
 DECLARED = {"types": "src/statement/prepared.rs"}
 """Maps an edit to one of its files. This file stays edited when the edit is left out, because the
@@ -80,12 +81,12 @@ PLANTED = {
 """Maps the name of a bug to a file, a text in the file, and the text that replaces it."""
 
 FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULTILINE)
-"""Matches a failed seed in the simulation's output, and the first of its lines that begin with `!`,
-which say what was wrong."""
+"""Matches a failed seed in the simulation's output, and the first of its lines that begin with `!`.
+These lines say what was wrong."""
 
 COPY = Path(tempfile.gettempdir()) / "turbocql-defects"
-"""The copy of the sources. It is outside of the checkout, whose cargo configuration would apply to
-a copy within it."""
+"""The copy of the sources. It is outside of the checkout, because the checkout's cargo
+configuration would apply to a copy within it."""
 TARGET = ROOT / "target" / "defects"
 RESULTS = ROOT / "build" / "defects.json"
 

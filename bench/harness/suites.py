@@ -73,7 +73,8 @@ class Suite:
     name: str
     about: str
     names: Callable[[Sequence[str]], list[str]]
-    """Returns the names of the cases that the patterns choose. It needs no client's environment."""
+    """Returns the names of the cases that the patterns choose. The function runs without the
+    clients' environments."""
     run: Callable[[Options], Run]
     file: str
     """The file of the suite's samples, in `build/bench` and in `bench/samples`."""

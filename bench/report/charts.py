@@ -55,7 +55,7 @@ _BRIGHT = {
     "#37474f": "#b0bec5",
     "#dddddd": "#3d414d",
 }
-"""The color on dark pages for each color on light pages."""
+"""Maps each color on light pages to the color that replaces it on dark pages."""
 
 _STYLES: dict[str, tuple[str, str]] = {
     "turbocql": ("#c62828", "o"),

@@ -25,7 +25,8 @@ from bench.report.tables.whole_tables import whole_tables_about, whole_tables_se
 __all__ = ["IN_GIT", "keep", "write"]
 
 IN_GIT = ("headline", "losses")
-"""The parts that are also in git, in `docs/benchmarks.md`. The overview chart is in git, too."""
+"""The names of the parts whose figures are also in git, in `docs/benchmarks.md`. Git also has the
+overview chart."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",

@@ -194,9 +194,9 @@ _ORIGINS = {
     }.items()
     for name in names.split()
 }
-"""The module of each public name. A module is imported when one of its names is first looked up: a
-program that only calls `accelerate` uses none of these names, and a program that only decodes
-values needs no session."""
+"""Maps each public name to its module. A module is imported when one of its names is first looked
+up. So a program imports only the modules that it uses: a program that only calls `accelerate` uses
+none of these names, and a program that only decodes values needs no session."""
 
 if not TYPE_CHECKING:
 

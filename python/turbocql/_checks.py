@@ -39,7 +39,7 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 _MAX_SHOWN_LENGTH = 100
-"""Errors do not show a text of more characters than this: it may be a private key."""
+"""Errors do not show a text that has more characters than this, because it may be a private key."""
 _MAX_NAMES_AFTER_HINT = 10
 """If a message suggests the nearest name, it lists all names only if there are at most this many.
 The native core has the same limit."""

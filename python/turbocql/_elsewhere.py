@@ -186,5 +186,5 @@ SYNONYMS = {
     "sslcontext": "tls",
     "ssloptions": "tls",
 }
-"""Maps names of settings in other drivers and tools to turbocql's. The keys are in the form that
-`_checks._letters` returns."""
+"""Maps the names of settings in other drivers and tools to the names of turbocql's settings. The
+keys are in the form that `_checks._letters` returns."""

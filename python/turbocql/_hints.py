@@ -32,7 +32,8 @@ _WITHOUT_MARKERS = frozenset(
 )
 """The first words of statements that take no bind markers."""
 _CONSTANTS = frozenset(["null", "true", "false", "nan", "infinity", *TYPES])
-"""Words that may be in the place of a value. Types are among them, because of casts."""
+"""Words that may be in the place of a value without quotes. Names of types are among them, because
+a cast has the name of a type in that place."""
 _VALUE_END = r"\s*\b([A-Za-z_]\w*(?:@[\w.-]+)?)(?=\s*(?:[,)\]};]|$)|\s+\w)"
 _WORD_IN_VALUES = re.compile(r"(?:[(,\[{]|[\w…]\s*:)" + _VALUE_END)
 """A word in the place of a value in `VALUES`. The word may be in a collection."""
@@ -52,8 +53,8 @@ match, because it follows a key."""
 
 
 _MAX_MESSAGE = 600
-"""How many characters of a message are searched. A server quotes values of any length, and the time
-of some patterns is proportional to the square of the length or more."""
+"""Only this many characters of a message are searched. A server quotes values of any length, and
+some patterns take a time that grows with the square of the length, or faster."""
 
 
 def hints(

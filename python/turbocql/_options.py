@@ -238,7 +238,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "retry_for_s": "seconds to send a request again after a temporary error",
     },
 }
-"""A line about each option, by the method that takes it and by the option's name."""
+"""Maps a method, and the name of one of its options, to a line about the option."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

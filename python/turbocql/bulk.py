@@ -206,7 +206,7 @@ class VerifyReport:
     """The number of rows of the data that have the key of an earlier row of the data. The table has
     at most one row for each key, so some rows of the data may differ from the row of the table."""
     differences: list[Difference] = field(default_factory=list)
-    """At most 1000 of the missing rows and cells that differ."""
+    """The missing rows and the differing cells: at most 1000 in total."""
     duplicate_rows: list[tuple[int, int]] = field(default_factory=list)
     """At most 1000 pairs of row numbers: the first row with a key, and a later row with it."""
     failures: list[BulkFailure] = field(default_factory=list)

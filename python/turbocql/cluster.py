@@ -27,10 +27,10 @@ class Node:
     connected: bool
     """Whether a connection to the node is open. The driver considers such a node to be up."""
     silent: bool
-    """Whether requests go to other nodes because this one has stopped answering."""
+    """Whether requests go to other nodes because this node has stopped answering."""
     enabled: bool
-    """Whether the driver connects to the node. It does not if `allowed` of the session's setting
-    `balancing` leaves the node out."""
+    """Whether the driver connects to the node. It is false for a node that is left out by
+    `allowed`, a field of the session's setting `balancing`."""
     shards: int | None
     """The number of shards on ScyllaDB; `None` without shards, or before the first connection."""
     extensions: tuple[str, ...]

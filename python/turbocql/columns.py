@@ -37,7 +37,7 @@ class ColumnTypes:
     time: Literal["time64", "int64"] = "time64"
     """`time64` in nanoseconds, or the nanoseconds since midnight as a number."""
     text: Literal["text", "binary"] = "text"
-    """`string`; or `binary`, for columns with texts that are not UTF-8. `string` refuses these."""
+    """`string`, which refuses texts that are not UTF-8, or `binary`, which accepts them."""
     tensors: bool = False
     """Whether vectors of numbers have the extension type `arrow.fixed_shape_tensor`."""
 

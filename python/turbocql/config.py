@@ -154,7 +154,8 @@ class Config:
     keepalive_interval_s: float = 10.0
     """Seconds without a received byte after which a keepalive request is sent on a connection."""
     keepalive_timeout_s: float = 10.0
-    """Seconds within which a byte must follow a keepalive request, or the connection is closed."""
+    """Seconds after a keepalive request within which a byte must be received. If none is received,
+    the connection is closed."""
     tcp_keepalive_s: float | None = None
     """Seconds between the operating system's own TCP keepalive probes; `None` for no probes."""
     max_frame_bytes: int = 256 * 1024 * 1024

@@ -140,7 +140,8 @@ class LatencyAwareness:
     """The limits beyond which a node is slow. All other nodes are tried before a slow node."""
 
     exclusion_threshold: float = 2.0
-    """A node is slow when its average latency is more than this many times that of the fastest."""
+    """A node is slow when its average latency is more than this many times the average latency of
+    the fastest node."""
     retry_period_s: float = 10.0
     """A node no longer counts as slow when its last measurement is this many seconds old."""
     update_rate_s: float = 0.1
@@ -148,8 +149,9 @@ class LatencyAwareness:
     minimum_measurements: int = 50
     """The latency of a node is ignored until it has been measured this many times."""
     scale_s: float = 0.1
-    """If a node's last measurement is this many seconds old, a new one has 31 % of the weight in
-    the node's average latency. If the last measurement is older, the new one has more weight."""
+    """If a node's last measurement is this many seconds old, a new measurement has 31 % of the
+    weight in the node's average latency. If the last measurement is older, the new measurement has
+    more weight."""
 
     def __post_init__(self) -> None:
         value = self.exclusion_threshold

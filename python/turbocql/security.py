@@ -96,8 +96,8 @@ class Tls:
     """
 
     ca: str | os.PathLike[str] | bytes | None = None
-    """Certificates to trust, in PEM: a file, or its content as bytes. `None` trusts those of the
-    system."""
+    """Certificates to trust, in PEM: a file, or its content as bytes. With `None`, the certificates
+    of the system are trusted."""
     certificate: str | os.PathLike[str] | bytes | None = None
     """The client's own certificate, for servers that request one: a PEM file, or its content as
     bytes. In this PEM, the intermediate certificates follow the client's certificate. A private key

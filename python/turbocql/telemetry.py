@@ -48,8 +48,8 @@ class Histogram:
     """
 
     BOUNDS_US = tuple(_core.latency_bounds_us())
-    """The upper bounds of the buckets, in microseconds. The last bucket has none: its durations are
-    134 s and longer."""
+    """The upper bounds of the buckets, in microseconds. The last bucket has no upper bound: it
+    counts the durations of 134 s and longer."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS_US) + 1)
     """The number of durations in each bucket."""
@@ -113,8 +113,9 @@ class KindMetrics:
     """Requests that have ended with an error, after all their attempts."""
     latency: Histogram = Histogram()
     """The times from sending a request to its answer or error, over all attempts. They do not
-    include the time before, in which the call prepared its statement, or waited because the session
-    was full: as many requests or bytes were in flight as its settings allow."""
+    include the time before the request was sent. In that time, the call prepared its statement, or
+    waited because the session was full (as many requests or bytes were in flight as its settings
+    allow)."""
 
     def __sub__(self, earlier: KindMetrics) -> KindMetrics:
         difference: KindMetrics = _difference(self, earlier)
@@ -180,8 +181,9 @@ class Metrics:
     """The errors of requests, by the name of their class in [`turbocql.errors`][turbocql.errors].
     Errors before a request is sent, such as `EncodeError` for a value, do not count."""
     timeouts: Mapping[str, int] = field(default_factory=dict)
-    """The deadlines that passed, by what the call waited for: `queue` (the session is full),
-    `prepare`, `answer`, or, after the answer, `agreement` (all nodes have the changed schema)."""
+    """The number of deadlines that passed at each step at which a call can wait: `queue` (the
+    session is full), `prepare`, `answer` and, after the answer, `agreement` (until all nodes have
+    the changed schema)."""
     canceled: int = 0
     """Requests that the program gave up."""
     retries: int = 0

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "site"
 PICTURES = ROOT / "build" / "screens"
 WIDTHS = {1440: 1000, 420: 800}
-"""The width of each window in CSS pixels, with its height."""
+"""Maps the width of each window to its height, in CSS pixels."""
 SCHEMES = ("light", "dark")
 HOME = "index.html"
 _TALLEST = 5000
@@ -87,8 +87,8 @@ async (wanted, fits) => {
   return [...new Set(faults)];
 }
 """
-"""A JavaScript function that is called in a page. It opens folds and tabs, and returns what is
-wrong."""
+"""A JavaScript function that is called in a page. It opens the collapsed blocks and the tabs, and
+returns messages about what is wrong with the page."""
 
 
 class Browser:

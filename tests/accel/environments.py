@@ -19,8 +19,8 @@ SAFE = bool(os.environ.get("_TURBOCQL_TEST_INTERPRETER"))
 """Whether the native core runs without quick paths, as on an untested interpreter."""
 DRIVERS = ("scylla-driver", "cassandra-driver")
 EARLIER = ("scylla-driver-previous", "scylla-driver-earlier", "cassandra-driver-earlier")
-"""Earlier releases, which encode and decode differently from the current ones. The earlier release
-of cassandra-driver has no compiled codec."""
+"""The environments of earlier releases of the drivers, which encode and decode differently from the
+current releases. The earlier release of cassandra-driver has no compiled codec."""
 ALL_DRIVERS = [
     *DRIVERS,
     *(pytest.param(driver, marks=pytest.mark.exhaustive) for driver in EARLIER),

@@ -20,7 +20,8 @@ from tests.accel.futures import Connection, a_pool, future
 from turbocql import accel
 
 STEPS = range(1, 41)
-"""At which run of the GC during a call the other code runs. Few calls start the GC more often."""
+"""The other code runs when the GC starts for the `step`-th time during a call. Few calls start the
+GC more often than 40 times."""
 WAIT_S = 30.0
 
 

@@ -31,8 +31,8 @@ OWN = [
 ]
 OF_GENERATORS = "concurrent.ConcurrentExecutorGenResults._put_result"
 REFUSED, FAILS, EMPTY = 13, 17, 19
-"""Parameters of a request that `execute_async` refuses, of one that fails, and of one whose result
-is None."""
+"""Parameters of three requests: `execute_async` refuses the first, the second fails, and the third
+has the result None."""
 
 
 class Session:

@@ -57,7 +57,7 @@ RULES = {
 Case = dict[str, Any]
 
 REFUSED = {"unset_in_version_3", "page_size_below_1", "no_metadata_id", "metadata_id_left_out"}
-"""Rules under which turbocql refuses the request."""
+"""The rules for requests that turbocql refuses."""
 
 AMENDED: dict[str, Case] = {
     "negative_timestamp": {"timestamp": 1},

@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 LATE_S = 1.0
-"""How many seconds after its time limit a call may end."""
+"""A call may end at most this many seconds after its time limit."""
 RSS_MARGIN_MIB = 48.0
-"""How many MiB the resident memory may grow from the sample before the faults to that after them.
+"""The resident memory may be at most this many MiB larger after the faults than before them.
 
-The native allocator keeps the pages that a thread has used, for each thread and size class. The
-margin is about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
-after about a million calls. The long form of the audit, `soak.py`, makes as many.
+The native allocator keeps the pages that a thread has used, for each thread and size class. So the
+margin has about half a MiB for each of 100 threads. A leak of 50 bytes per call exceeds the margin
+after about a million calls. `soak.py`, the long form of the audit, makes that many calls.
 """
 RECOVERED_SHARE = 0.95
 """The share of calls that must be answered after all faults. It is not 1, because 200 callers on
@@ -62,8 +62,9 @@ UNEXPECTED = frozenset(
         "Unprepared",
     }
 )
-"""Classes of turbocql's errors that no fault explains. Only calls in the keyspace that is dropped
-and created again (`about["aside"]`) may have such errors, while it is dropped."""
+"""Classes of turbocql's errors that no fault explains, with one exception. Calls with
+`about["aside"]` use the keyspace that a fault drops and creates again. They may have such errors
+while this keyspace is dropped."""
 
 
 @dataclass
@@ -111,7 +112,7 @@ class Audit:
         self._tree = Line("errors are of turbocql's tree")
         self._classes = Line("errors are of classes that the faults explain")
         self.named: list[int] = []
-        """The numbers of calls that violations name."""
+        """The numbers of the calls that the texts of violations name."""
         self._answers = Line("answers are what was asked for, and show what was acknowledged")
 
     # These methods read the records of the calls.

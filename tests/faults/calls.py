@@ -59,9 +59,9 @@ _MANY = 20
 _PAGE = 100
 _PAGE_TRIES = 3
 _ROUND = 2
-"""How many calls compete for one claim."""
+"""The number of calls that compete for one claim. `audit.py` explains claims and chains."""
 _GENERATION = 200
-"""The number of versions of a chain. After them a new chain begins."""
+"""The number of versions of a chain. After the last version, a new chain begins."""
 _KEPT = 64
 
 PREPARED = {
@@ -101,8 +101,8 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     about: About = field(default_factory=lambda: About())
     read: Callable[[Any], Any] | None = None
-    """A function that is applied to the returned value before the end of the call is recorded. So
-    the call's duration includes the decoding of rows."""
+    """A function that is applied to the value that the call returns, before the end of the call is
+    recorded. So the call's duration includes the decoding of rows."""
     session: Any = None
     """The session to use instead of the load's session."""
 

@@ -19,7 +19,7 @@ class Row:
     """The facts that one row of the table states about its fault."""
 
     logged: frozenset[tuple[str, str]]
-    """The events, each with its level."""
+    """The events that are logged, each with its level."""
     counted: frozenset[str]
     """The metrics that the fault changes, such as `retries` and `errors["Overloaded"]`.
 

@@ -20,7 +20,8 @@ from turbocql import errors
 __all__ = ["About", "Call", "Recorder", "Sample", "Window", "read_calls"]
 
 _MESSAGE = 400
-"""How many characters of an error's own text a record keeps at most. Other details follow it."""
+"""A record keeps at most this many characters of an error's own text. Other details follow this
+text."""
 
 
 class About(TypedDict, total=False):
@@ -30,8 +31,8 @@ class About(TypedDict, total=False):
     """
 
     ids: list[int]
-    """The ids of the rows that the call writes. For a conditional update: the one id that the call
-    writes as the winner if the update is applied."""
+    """The ids of the rows that the call writes. For a conditional update, the list has one id,
+    which the call writes as the winner if the update is applied."""
     failed: list[tuple[int, str, bool, bool]]
     """For an `execute_many`: one entry for each row that failed. It has the row's id, the class of
     the error, whether the row may have been written, and whether `turbocql.errors` has the class.
@@ -130,8 +131,8 @@ class Window:
     begun: float
     ended: float
     effect: str = ""
-    """The count of what the fault hit, in digits, such as the number of connections that were cut.
-    It is empty if there was no fault."""
+    """The number of things that the fault hit, such as connections that were cut, as a text of
+    digits. It is empty if there was no fault."""
 
     def covers(self, call: Call) -> bool:
         """Whether any part of the call was within this time."""

@@ -79,9 +79,10 @@ JVM = (
 )
 _POLL_S = 0.2
 _NAMED = 20
-"""How many calls the report shows at most."""
+"""The maximum number of calls that the report shows."""
 _STEADY = 5
-"""How many samples in a row must be equal, apart from `rss_mib`."""
+"""The resources are steady when a sample equals this many samples before it, except for
+`rss_mib`."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Times:
     prepared statements."""
     before_s: float
     after_s: float
-    """The time after all faults. Of the calls that begin in it, nearly all must be answered."""
+    """The time after the end of all faults. Nearly all calls that begin in this time must be
+    answered."""
     recover_s: float
     """The limit for the sessions to reconnect to all nodes, and for their resources to return to
     the values of the first sample."""
@@ -106,7 +108,8 @@ class Report:
     table: str
     lines: list[Line]
     named: list[str]
-    """The records of at most `_NAMED` calls whose numbers are in the texts of violations."""
+    """The records of calls whose numbers are in the texts of violations: at most `_NAMED`
+    records."""
 
     @property
     def violations(self) -> int:

@@ -20,8 +20,8 @@ from turbocql.telemetry import Metrics
 __all__ = ["SLOW_S", "Seconds", "contradictions", "judge_logged"]
 
 SLOW_S = 0.3
-"""After how many seconds a request of the load is logged as slow. Faults that delay frames cause
-such events."""
+"""A request of the load that takes longer than this many seconds is logged as slow. Faults that
+delay frames cause such events."""
 _LATER_S = 5.0
 """An event that a fault causes is logged at most this many seconds after the end of the fault."""
 
@@ -49,8 +49,8 @@ _EVENTS = {
     "evict statements": frozenset(),
     "drop keyspace": _ALTERED,
 }
-"""Maps a kind of fault to the events that it causes. One of the events must be logged, unless the
-set is empty."""
+"""Maps a kind of fault to the events that it can cause. At least one of the events must be logged,
+unless the set is empty."""
 
 
 class Seconds(logging.Handler):

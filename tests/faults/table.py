@@ -17,7 +17,7 @@ row does not count as answered, and each failed row counts as an error. The effe
 connections, frames, bytes, nodes or statements that the faults hit. In flight is the mean."""
 
 _SHOWN = 12
-"""How many violations of a line are shown at most."""
+"""The maximum number of violations that are shown for one line of the audit."""
 
 
 @dataclass
@@ -28,7 +28,8 @@ class _Row:
     slowest: Call | None = None
     slowest_s: float = 0.0
     in_flight_s: float = 0.0
-    """How many seconds each call was in flight during each fault of the kind, added up."""
+    """The sum of the times, in seconds, for which calls were in flight during faults of this
+    kind."""
 
 
 class Table:

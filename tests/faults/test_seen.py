@@ -50,7 +50,8 @@ def observe(place: Place) -> Observe:
 
 
 RING = ("a node has another address", "a node leaves the cluster", "a node is added")
-"""The rows of a scene that takes a minute: a node restarts, and the other nodes notice it late."""
+"""The rows of a scene that takes a minute, because a node restarts and the other nodes notice it
+late."""
 
 
 @pytest.mark.parametrize(

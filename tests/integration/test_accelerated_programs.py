@@ -36,8 +36,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 """Maps each program to the parts of the accelerator that the program must use."""
 GREEN = {"cassandra-driver": "green_threads gevent", "eventlet": "green_threads eventlet"}
 TWISTED = ("eventlet", "threaded_server twisted")
-"""`GREEN` and `TWISTED` name environments. Each has a program for a reactor that scylla-driver
-lacks."""
+"""`GREEN` and `TWISTED` have environments, each with a program that runs only there. The program
+uses a reactor (an event loop of the driver) that scylla-driver lacks."""
 NEEDS = {
     "data_frames": pytest.mark.needs(sys.version_info < (3, 15), "pandas"),
     "threaded_server asyncore": pytest.mark.needs(sys.version_info < (3, 12), "asyncore"),

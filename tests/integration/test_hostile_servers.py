@@ -192,7 +192,7 @@ HARMLESS = {
     "an event that is not UTF-8",
     "an event about an address of 7 bytes",
 }
-"""Lies after which the connection stays open."""
+"""The lies (wrong frames) after which the connection stays open."""
 
 
 def make_table(cassandra: Cassandra, table: str) -> None:

@@ -35,9 +35,9 @@ FLOORS = [
     "_diagnosis",
     "_engines",
 ]
-"""The private folders of the package, bottom first. A folder uses no later one, directly or through
-others. Modules beside the folders have no place in this order. A room is a folder or a module
-beside the folders. No two rooms may use each other."""
+"""The private folders of the package, from the bottom to the top. A folder must not use a later
+folder, directly or through other modules. The modules beside the folders have no place in this
+order. A room is a folder, or a module beside the folders. No two rooms may use each other."""
 LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports."""
 NAMING_THE_CORE = {
@@ -172,7 +172,8 @@ OUTSIDE: dict[str, set[str]] = {
     "crates/accel": {"pyo3"},
     ".": {"pyo3"},
 }
-"""Which of pyo3, tokio, scylla and scylla-cql are in the Cargo.toml of each crate."""
+"""Maps each crate to those of the crates pyo3, tokio, scylla and scylla-cql that its Cargo.toml
+lists."""
 
 
 @pytest.mark.parametrize("crate", CRATES)
@@ -266,7 +267,8 @@ ROOMS = {
         ["methods"],
     ],
 }
-"""The rooms of each crate, bottom first. A room names only rooms of earlier lines, and itself."""
+"""Maps a folder of sources to its rooms (modules and folders), in lines from the bottom to the top.
+A room may name only itself and the rooms of earlier lines."""
 
 
 def rooms_named(source: str) -> dict[str, set[str]]:

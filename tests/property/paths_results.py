@@ -71,8 +71,8 @@ BEYOND: dict[str, bytes] = {
     "list<text>": counted(b"a", b"\xff", b"b"),
     "list<uuid>": counted(SCALARS["uuid"], b""),
 }
-"""Values that the quick path, which depends on CPython's internals, leaves to the safe path. It
-leaves a list to the safe path only after some elements."""
+"""Values that the quick path, which depends on CPython's internals, leaves to the safe path. The
+quick path decodes some elements of a list before it leaves the list to the safe path."""
 
 COLUMNS = [(f"c{i}", cql_type) for i, cql_type in enumerate(CELLS)]
 PAIR = [("id", "int"), ("tags", "list<text>")]
@@ -89,7 +89,7 @@ SEVERAL = [
     result([(f"c{i}", "int")], [[b"\0\0\0\1"]], shared=i % 2 == 0, paging_state=b"")
     for i in range(70)
 ]
-"""Bodies with different columns: more than the 64 whose metadata a decoder caches."""
+"""70 bodies with different columns. A decoder caches the metadata of only 64 bodies."""
 
 BODIES = [EVERY, ODD, PAIRS, *SEVERAL[:2]]
 """Valid bodies that contain their metadata."""

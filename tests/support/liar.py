@@ -44,7 +44,7 @@ class Answer:
     opcode: int
     body: bytes
     request_opcode: int | None = None
-    """`None` for an event."""
+    """The opcode of the request; `None` if the frame is an event, which answers no request."""
     request_body: bytes = b""
 
     def frame(self, length: int | None = None) -> bytes:

@@ -42,7 +42,8 @@ __all__ = [
 Role = Literal["partition", "clustering", "static", "regular"]
 Row = dict[str, Any]
 Cell = tuple[Any, int]
-"""A pair: the form of a value that `Kind.canonical` returns, or `None`, and the write time."""
+"""A pair of a value and its write time. The value has the form that `Kind.canonical` returns, or is
+`None`."""
 Cells = dict[str, Cell]
 
 _BY_NAME = {kind.name: kind for kind in SCALARS}

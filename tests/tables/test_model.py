@@ -44,8 +44,8 @@ from .model import (
 SEEDS = range(80)
 PROOF_SEEDS = range(240)
 KILLED = (6, 18)
-"""If a story's seed, modulo the number of `SEEDS`, is one of these numbers, the story kills a
-process. Few stories do, because it takes seconds."""
+"""A story kills a process if its seed, modulo the number of `SEEDS`, is one of these numbers. Only
+a few stories do so, because killing a process takes seconds."""
 Form = Literal["parquet", "csv", "jsonl", "arrow"]
 FILES: tuple[Form, ...] = ("parquet", "csv", "jsonl", "arrow")
 FORMS = (*FILES, "table", "dict")

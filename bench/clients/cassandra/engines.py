@@ -12,7 +12,8 @@ from cassandra.query import tuple_factory
 __all__ = ["read_ranges"]
 
 _open: dict[str, tuple[Any, Any]] = {}
-"""The session and the statement of this process, by the contact points."""
+"""Maps contact points to a pair: the session that this process has opened to them, and its prepared
+statement."""
 
 
 def _session(points: str, table: str) -> tuple[Any, Any]:

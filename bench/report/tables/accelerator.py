@@ -17,7 +17,8 @@ from bench.suites.requests.cases import ACCELERATED, PYTHON
 __all__ = ["OWN", "Row", "accelerator_section", "codec_rows", "tables"]
 
 OWN = {f"value: {name}" for name in ("int", "bigint", "double", "text", "blob", "boolean", "uuid")}
-"""The accelerator leaves these cases to the driver. So their differences are noise."""
+"""The cases that the accelerator leaves to the driver. So the differences between their plain and
+their accelerated times are noise."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Row:
     spreads: tuple[Spread, Spread] | None = None
     """The spreads of the accelerated and of the plain time."""
     made_of: tuple[Spread, Spread] | None = None
-    """If the row is the difference of two cases: the spreads of their accelerated times."""
+    """The spreads of the accelerated times of two cases, if the row is the difference of these
+    cases."""
 
     @property
     def within(self) -> str:

@@ -189,8 +189,8 @@ class EndToEnd:
     limit: str = ""
     """The reason why the target is missed, if it is known."""
     floor_shapes: tuple[str, ...] = ()
-    """The shapes of the floor, of which the fastest counts. If there are none, the floor is
-    measured in the target's own shape."""
+    """The shapes in which the floor is measured; the fastest shape counts. If there are none, the
+    floor is measured in the target's own shape."""
     floor_client: str = "engine"
 
     @property
@@ -382,4 +382,5 @@ ACCELERATOR: dict[str, float] = {
     "insert_vector ndarray above insert_text, callbacks": 10,
     "insert_vector ndarray above insert_text, concurrent": 10,
 }
-"""The wanted ratio of plain to accelerated time, by case. For cases not listed here it is 1."""
+"""Maps a case to the wanted ratio of its plain time to its accelerated time. For cases that are not
+listed here, the wanted ratio is 1."""

@@ -18,7 +18,8 @@ ATTRIBUTES, MEMORY, INTERPRETER, DRIVER, TURBOCQL, COMPRESSION, OTHER = PARTS = 
     "LZ4, and memory that is cleared",
     "C library and others",
 )
-"""The parts of a client's instructions. The first three are of CPython's library."""
+"""The parts into which a client's instructions are divided. The first three parts have the
+instructions of the Python interpreter."""
 
 _SOURCES = {
     "dictobject.c": ATTRIBUTES,
@@ -28,7 +29,9 @@ _SOURCES = {
     "obmalloc.c": MEMORY,
     "gcmodule.c": MEMORY,
 }
-"""The parts of CPython's source files, if not all their functions are of the rest."""
+"""Maps a source file of CPython to the part of its functions. Functions of all other files of
+CPython are in the part `INTERPRETER`. `_part` puts some functions into another part because of
+their names."""
 _LOOKUPS = ("_PyType_Lookup", "find_name_in_mro", "type_getattro")
 
 

@@ -25,7 +25,8 @@ __all__ = ["AwaitedDriver", "CallbackDriver", "main"]
 _LEAD_S = 0.2
 """Seconds between the first line of JSON and the first request."""
 _EARLY_S = 0.5
-"""A timeout error that comes over this many seconds before the limit means a lost connection."""
+"""A timeout error means a lost connection if it comes more than this many seconds before the
+request's time limit."""
 
 
 class Driver(ABC):
@@ -34,9 +35,11 @@ class Driver(ABC):
     version: str
     note: str
     connection_errors: tuple[type[BaseException], ...]
-    """The exceptions of a request that failed because one or all connections were lost."""
+    """The classes of the exceptions that a request raises when its connection, or every connection,
+    is lost."""
     timeouts: tuple[type[BaseException], ...] = ()
-    """Exceptions that also mean a lost connection, if they come before the request's timeout."""
+    """The classes of timeout errors that mean a lost connection if they come early: see
+    `_EARLY_S`."""
 
 
 class AwaitedDriver(Driver):

@@ -318,9 +318,10 @@ EXTENSIONS = (
     "page, extensions: 5000x10 to named, columns left out",
     "page, extensions: 1x10 to named, columns left out",
 )
-"""Cases of messages on connections with ScyllaDB's protocol extensions; for scylla-driver only."""
+"""Cases of messages on connections with ScyllaDB's protocol extensions. Only scylla-driver runs
+them."""
 PLANS = ("query plan: TokenAwarePolicy, first host", "query plan: TokenAwarePolicy, all hosts")
-"""Cases of the policies of other drivers."""
+"""Cases that measure the load-balancing policies of other drivers."""
 
 
 def plain_rows(rows: list[Any], columns: list[tuple[str, str]], shape: str) -> list[str]:

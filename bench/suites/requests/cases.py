@@ -49,7 +49,7 @@ COUNTERPARTS = {"callbacks": "workers", "concurrent": "tasks"}
 """Maps a shape of other drivers to the shape of turbocql that it is compared with."""
 
 FLOOR = "engine"
-"""Not a driver: the network engine alone, without Python."""
+"""The client that runs the network engine alone, without Python. It is not a driver."""
 
 RAW = "turbocql-raw"
 """The client that measures the floors of cases about columns: it receives pages without decoding
@@ -72,10 +72,12 @@ CLIENTS = {
     "scylla-driver-accelerated": (".venv-scylla-driver", _ACCELERATED),
     "cassandra-driver-accelerated": (".venv-cassandra-driver", _ACCELERATED),
 }
-"""The environment of each client and its program. Cases of columns have programs of their own."""
+"""Maps each client to its environment and its program. Cases of columns run in other programs: see
+`program`."""
 
 SIMULATED = "simulated ScyllaDB"
-"""The server of a case: a node of Cassandra, with ScyllaDB's additions to the protocol in front."""
+"""The `server` of a case that runs on a simulated ScyllaDB: a node of Cassandra behind a simulator,
+which adds ScyllaDB's extensions to the protocol."""
 
 FRAMES = ("pandas", "polars")
 WITH_FRAMES = ".venv-columns"
@@ -95,8 +97,9 @@ CANNOT = {
     ("scyllapy", "scan tuples"): "cannot: its rows are dicts, or objects made from dicts",
     ("acsylla", "scan named"): "cannot: its as_named_tuple gives pairs of name and value",
 }
-"""The reason why a client cannot run a scenario, or a scenario in one shape. The case is tried
-nevertheless. If a later release can run it, the run fails: then remove the entry."""
+"""Maps a client and a scenario (or a scenario in one shape) to the reason why the client cannot run
+it. The benchmark checks such cases nevertheless. If a later release of the client can run a case,
+the check reports a failure. Then remove the entry."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ SELECT = {
 }
 SCAN = "SELECT id, name, ratio, big, active, at FROM bench.scanned"
 VECTOR_PAGE_SIZE = 1000
-"""How many rows a page has if each has a vector. Such a page has about 3 MB."""
+"""How many rows a page has if each row has a vector. Such a page has about 3 MB."""
 SCANNED = {
     "scan": (SCAN, SCAN_ROWS, PAGE_SIZE),
     "scan_vector": ("SELECT k, v FROM bench.vector_scanned", 20_000, VECTOR_PAGE_SIZE),

@@ -45,7 +45,8 @@ class Job(Scenario):
     check: bool
     """Whether to check every row that is read. If so, the times are not used."""
     variant: str = ""
-    """Vectors as `list` or `ndarray`, rows as `tuples` or `named`. Empty: the client's default."""
+    """The form of vectors (`list` or `ndarray`) or of rows (`tuples` or `named`). If it is empty,
+    the client's default form is used."""
 
     @property
     def host(self) -> str:
@@ -89,7 +90,8 @@ class Pass:
 
     rows: Sequence[Any]
     latencies: list[int] | None = None
-    """Nanoseconds of each request. If None, they are not measured, because measuring costs time."""
+    """A list for the latency of each request, in nanoseconds. If it is None, latencies are not
+    measured, because measuring costs time."""
     seen: list[tuple[Any, Any]] | None = None
     """Rows that were read. If None, rows are not kept."""
 

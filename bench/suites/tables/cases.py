@@ -32,7 +32,8 @@ class Shape:
     key: str
     """The column that the suite scans to count the rows."""
     share: float
-    """The table gets this share of the requested number of rows: a small one if rows are large."""
+    """The table gets this share of the requested number of rows. The share is small for a table
+    with large rows."""
     loads: Sequence[str]
     unloads: Sequence[str]
 

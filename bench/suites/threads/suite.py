@@ -24,7 +24,8 @@ __all__ = ["SUITE"]
 
 ROUNDS = 2
 OFF = {"_TURBOCQL_TEST_INTERPRETER": "3.99"}
-"""Makes the core behave as on Python 3.99, for which it has no quick paths."""
+"""Environment variables that make the core behave as on Python 3.99, for which it has no quick
+paths."""
 
 
 _HEAD = """\

@@ -56,8 +56,8 @@ class Objects:
     """A column of Python objects, which are encoded as `execute` encodes its values."""
 
     row_bytes = MAX_PIECE_BYTES // 512
-    """This size limits a piece to 512 rows. A piece of objects is encoded while the GIL is held, so
-    a longer piece would block an event loop for long."""
+    """This value limits a piece to 512 rows. The GIL is held while a piece of objects is encoded,
+    so a longer piece would block an event loop for too long."""
 
     def __init__(self, values: Any, is_missing: Callable[[Any], bool] | None = None) -> None:
         self._values, self._is_missing = values, is_missing

@@ -31,8 +31,8 @@ _MISMATCH: Any = object()
 class Field(typing.NamedTuple):
     annotation: Any
     text: Any
-    """A union of the members of `annotation` that text can be converted to; `None` if there are
-    none."""
+    """A union of those members of `annotation` to which text can be converted; `None` if there are
+    no such members."""
     in_file: bool
     """Whether the field can be set in a file."""
     shown: bool

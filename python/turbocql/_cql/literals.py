@@ -36,8 +36,9 @@ _SCALARS = (
     *(type(None), str, bytes, bytearray, bool, numbers.Number, Decimal, UUID),
     *(datetime.date, datetime.time, datetime.timedelta, Date, Time, Timestamp, Duration),
 )
-"""Classes whose values `scalar` writes. Some of them are dataclasses, and are checked before other
-dataclasses, which are written field by field."""
+"""The classes of the values that `scalar` writes. Some of these classes are dataclasses. So
+`literal` looks for these classes first, because it writes objects of other dataclasses field by
+field."""
 
 WriteScalar = Callable[[Any, "CqlType | None"], str]
 

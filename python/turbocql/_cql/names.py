@@ -38,9 +38,9 @@ set ttl tuple vector writetime
 """
 _SCALARS = frozenset(_SCALAR_WORDS.split())
 _NO_TYPE_NAMES = _SCALARS | frozenset(_OTHER_WORDS.split())
-"""Words that need quotes if they are the name of a type or function. As the name of anything else,
-such as a column, only `set` needs quotes: it is the only one that is also in `_RESERVED`.
-"""
+"""Words that need quotes if they are the name of a type or function. Only one of them, `set`, also
+needs quotes as the name of anything else, such as a column, because only `set` is in
+`_RESERVED`."""
 _WORD = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'|\w+')
 _PART = r'(?:"((?:[^"]|"")+)"|(\w+))'
 

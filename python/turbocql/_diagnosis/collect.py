@@ -32,11 +32,11 @@ TIMEOUT_S = 10.0
 """The limit for one query to a server, in seconds."""
 
 _ROUNDS = 8
-"""How often, at most, `_nodes` sends its two queries. It stops earlier when the answers cover all
-nodes."""
+"""The maximum number of times that `_nodes` sends its two queries. It stops earlier when the
+answers cover all nodes."""
 
 Answer: TypeAlias = "tuple[list[dict[str, Any]], str | None] | Error"
-"""What the caller sends back for a statement: the rows and the address of the node that sent them,
+"""The caller's answer to a statement: either the rows and the address of the node that sent them,
 or the error."""
 
 

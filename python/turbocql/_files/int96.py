@@ -18,7 +18,7 @@ __all__ = ["exact_times", "int96_columns"]
 
 _NS_PER_MS = 1_000_000
 _FIRST_MS, _LAST_MS = -9_223_372_036_853, 9_223_372_036_853
-"""The range in milliseconds of times that fit in 64 bits of nanoseconds."""
+"""Times between these two milliseconds, counted from 1970, fit in 64 bits of nanoseconds."""
 _LAST_MS_OF_US = 2**63 // 1000 - 1
 """The last millisecond of the times that fit in 64 bits of microseconds."""
 

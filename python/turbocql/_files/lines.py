@@ -26,8 +26,8 @@ __all__ = ["CsvFile", "JsonLines"]
 _BLOCK = 512 << 10
 """The initial size of a block in bytes. It is small because pyarrow reads up to 32 blocks ahead."""
 _MAX_LINE_SEARCHES = 10
-"""How many unreadable cells of a CSV file are reported with the line. Further cells are reported
-with the number of the row, because the file is read again to find each line."""
+"""The maximum number of unreadable cells of a CSV file whose errors name the line. To find a line,
+the file is read again. So the errors of further cells name the row instead."""
 _MAX_BLOCK = 1 << 30
 """The largest size of a block in bytes, and so of a row of CSV."""
 

@@ -41,10 +41,11 @@ MAX_BATCH_BYTES = 4 << 20
 """The largest size of a batch. A single row may be larger."""
 
 Skip = Callable[[int, int], bool]
-"""A function that returns whether rows are skipped. Its arguments are the number of the first row,
-and how many rows they are."""
+"""A function that returns whether a range of rows is skipped. Its arguments are the number of the
+first row, and the number of rows in the range."""
 Unit = tuple[int, Any]
-"""How many rows, and the record batch with these rows. The batch of skipped rows is `None`."""
+"""A number of rows, and the record batch with these rows. If the rows are skipped, the record batch
+is `None`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class CsvOptions:
     null: str = ""
     """The text of a null cell. A cell with this text in quotes is not null."""
     names: tuple[str, ...] | None = None
-    """The columns of files without a header."""
+    """The names of the columns, if the files have no header."""
     escape: str | None = None
     """The character that escapes a quote within a cell: a backslash in files of cqlsh and dsbulk;
     `None` if a quote within a cell is written twice."""
@@ -100,8 +101,9 @@ class Selection(NamedTuple):
     is_wanted: Callable[[str], bool] = _all_wanted
     """Returns whether a column is read. The content of any other column does not matter."""
     ttl: str | None = None
-    """The data's column that has the TTL of each row; `None` if there is none. Also `None` if this
-    column is written to a column of the table too: its values then have the type of that column."""
+    """The column of the data that has the TTL of each row; `None` if there is no such column. It is
+    also `None` if the load writes this column to the table too, because its values then have the
+    type of the table's column."""
     write_time: str | None = None
     """Like `ttl`, for the write time of each row."""
 
@@ -123,13 +125,14 @@ class ReadContext:
     shows_values: bool = True
     """Whether errors may quote values."""
     reads_all: bool = False
-    """Whether columns that are not wanted are read too. Of formats without types (CSV and JSON
+    """Whether columns that are not wanted are read too. In files without types (CSV and JSON
     lines), all columns are always read."""
     names: list[str] | None = None
-    """The names of the columns, which all files have. Until the first file is opened, these are the
-    names that the caller gave, or `None`."""
+    """The names of the columns, which are the same in all files. Before the first file is opened,
+    this is the caller's list of names, or `None`."""
     on_unreadable: OnUnreadable | None = None
-    """If `None`, the error of a row that cannot be read is raised."""
+    """The function to call for a row that cannot be read. If it is `None`, the error of such a row
+    is raised."""
 
 
 def inner_fields(arrow_type: Any) -> list[Any]:

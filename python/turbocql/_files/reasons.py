@@ -19,7 +19,8 @@ __all__ = [
 _CONVERT = "convert the file to UTF-8, such as by iconv -f ISO-8859-1 -t UTF-8"
 NOT_UTF_8 = f"expected UTF-8: {_CONVERT}"
 HIDDEN = "values_in_errors is off"
-"""The text in place of a value in the errors of a session that quotes no values."""
+"""The text that errors show in place of a value if the session's setting `values_in_errors` is
+off."""
 _DECOMPRESS = "decompress it first"
 _BEGINNINGS = (
     (b"PAR1", "a Parquet file", 'pass format="parquet"'),
@@ -39,7 +40,8 @@ _BEGINNINGS = (
     (b"\x04\x22\x4d\x18", "a file compressed by lz4", _DECOMPRESS),
     (b"Obj\x01", "an Avro file", "convert it first"),
 )
-"""The first bytes of files of other formats, what they are, and what to do."""
+"""For each of several other formats: the first bytes of its files, its description, and the advice
+to give."""
 _BZIP2 = re.compile(rb"BZh[1-9]1AY")
 _UTF_16 = re.compile(rb"([^\0]\0){3}|(\0[^\0]){3}|[^\0]\0\0\0|\0\0\0[^\0]")
 _UNEQUAL = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)(?:: (.*))?", re.DOTALL)

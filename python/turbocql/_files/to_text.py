@@ -19,8 +19,8 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_NS = 86_400_000_000_000
 _MIN_TEXT_MS, _MAX_TEXT_MS = -62_135_596_800_000, 253_402_300_799_999
 _MIN_TEXT_DAY, _MAX_TEXT_DAY = -719_162, 2_932_896
-"""The bounds of the years 1 to 9999, in milliseconds and in days. Arrow writes these years as text
-correctly."""
+"""The first and the last moment of the years 1 to 9999, in milliseconds and in days since 1970.
+Arrow writes times of these years as text correctly."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 

@@ -36,8 +36,8 @@ _COMPRESSIONS: dict[str, tuple[str | None, ...]] = {
 _GROUP_BYTES = 24 << 20
 """The pending rows are written as a row group when they have at least this many bytes in memory."""
 _TEXT_BYTES = 1 << 20
-"""How many bytes of Arrow data are converted to text at a time. The Python objects and texts that
-this makes take many times as much memory."""
+"""How many bytes of Arrow data are converted to text at a time. There is a limit, because the
+conversion makes Python objects and texts that take many times as much memory as the data."""
 
 
 class _FileSettings(NamedTuple):

@@ -29,8 +29,8 @@ class PagesBase:
         self._advancing = False
         """Whether the iteration has left the current page and not yet fetched the next page."""
         self._interrupted = False
-        """Whether a wait for the next page has begun, but ended neither with a page nor with an
-        error: it is still under way, or was interrupted."""
+        """Whether a wait for the next page has begun, but has brought neither a page nor an error:
+        the wait is still under way, or was interrupted."""
         # The callable passed as `row=` is called while the lock is held. The callable may use this
         # iterator, so its thread must be able to take the lock again.
         self._lock = RLock()

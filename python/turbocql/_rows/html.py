@@ -17,7 +17,8 @@ _MAX_COLUMNS = 50
 _MAX_CHARACTERS = 200
 """Longer cells are cut."""
 _MAX_ELEMENTS = 50
-"""Values with more elements are cut before they are written: a value may have millions of them."""
+"""Values with more elements are cut before they are converted to text, because a value may have
+millions of elements."""
 
 
 def result_table(rows: Any, types: Sequence[Any]) -> str:

@@ -42,8 +42,8 @@ else:
 __all__ = ["R", "SessionBase", "configure"]
 
 _MAX_STATEMENTS_FOR_NAMES = 200
-"""How many prepared statements, the most recently used first, are searched for column names when an
-error gives advice."""
+"""When an error gives advice, column names are looked up in at most this many prepared statements.
+The most recently used statements come first."""
 
 
 class SessionBase(Hooks, Generic[R]):

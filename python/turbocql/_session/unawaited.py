@@ -144,9 +144,8 @@ _VARIABLES = {
     },
 }
 """The methods of sessions and of results that `explain_unawaited` wraps, each with the name of a
-variable for its result. `all` is not among them: programs call it so often that another object for
-each call would slow them down.
-"""
+variable for its result. The method `all` is left out. Programs call it so often that one more
+object for each call would slow them down."""
 
 
 _ADVICE = {

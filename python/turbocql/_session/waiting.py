@@ -50,8 +50,8 @@ _PERMANENT_REASONS = (
     "it answers, but not in",
     "unsupported protocol version",
 )
-"""Parts of messages of permanent errors: the settings are wrong, or another kind of server listens
-on the port."""
+"""Parts of the messages of errors that waiting does not mend, because the settings are wrong, or
+because another kind of server listens on the port."""
 
 
 class Waiting:

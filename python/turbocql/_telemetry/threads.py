@@ -21,8 +21,9 @@ Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
 the node, the fields, and the `CallOrigin` of the call."""
 
 _FLUSH_S = 1.0
-"""The longest time that the `close` of a session, a fork or the end of the process waits until
-events are handled. A handler that the program has set may be slow."""
+"""When a session is closed, the process forks or the process ends, turbocql waits until events are
+handled, but at most this many seconds. The limit is needed because a handler that the program has
+set may be slow."""
 _LOOK_S = 0.5
 """The longest wait for events between two calls of `look`."""
 
@@ -42,8 +43,8 @@ class EventThread:
         self._events = events
         self._process = os.getpid()
         self._handling = threading.RLock()
-        """Held while a handler of the program runs. A fork waits for it: the child could not
-        release the locks that the handler holds."""
+        """Held while a handler of the program runs. A fork waits until the handler has returned,
+        because the child could not release the locks that the handler holds."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _RUNNING.add(self)
         self._thread.start()
@@ -140,7 +141,8 @@ def _flush() -> None:
 
 
 _HELD: list[threading.RLock] = []
-"""The locks that are held while the process forks."""
+"""The locks `_handling` that `_before_fork` has acquired. They are held until the process has
+forked."""
 
 
 def _before_fork() -> None:

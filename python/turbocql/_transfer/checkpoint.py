@@ -18,8 +18,8 @@ _KIND = "turbocql checkpoint of a load"
 _VERSION = 1
 
 Ranges = list[tuple[int, int]]
-"""Ranges of rows. A range is a pair: the number of its first row, and the number of the row after
-its last. The ranges are in order. Between two of them is at least one row that is in neither."""
+"""Ranges of rows, in order. A range is a pair: the number of its first row, and the number of the
+row after its last row. Between two ranges, there is at least one row that is in neither of them."""
 
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:

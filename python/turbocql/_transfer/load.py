@@ -143,12 +143,12 @@ class Load:
         self._fields: list[str] = []
         self._shows_values = shows_values
         self._data: Any = None
-        """The data that was passed to `open`; `None` if it is files."""
+        """The data that was passed to `open`; `None` if the data is files."""
         self._pairs_of_key: dict[str, str] = {}
         self.care: Care | None = None
-        """The written columns that need special care: see `target`. `None` before `match`."""
+        """The columns that need special care (see `target.py`); `None` before `match`."""
         self.pairs: Mapping[str, str] = {}
-        """For each column of the table that the load writes, the name of the data's column."""
+        """Maps each column of the table that the load writes to the name of the data's column."""
 
     def open(
         self,

@@ -61,7 +61,7 @@ class Files:
         self._source: Source | None = None
         self._shows_values = True
         self._pairs: Mapping[str, str] = {}
-        """For each column of the table that the load writes, the name of the data's column."""
+        """Maps each column of the table that the load writes to the name of the data's column."""
         self._acknowledged: Ranges = []
         self._max_failures: int = options["max_failures"]
         limit_name = "max_failures" if options["max_errors"] is None else "max_errors"

@@ -15,10 +15,11 @@ from ..errors import CodecError, EncodeError, InvalidQuery
 __all__ = ["locate_failures", "name_setting", "naming_settings", "show_values"]
 
 _MAX_LOCATED = 1000
-"""How many failures of a load get the file. Those that do not get the line get the row."""
+"""The maximum number of a load's failures whose errors name the file. Such an error also names the
+line or the row."""
 _MAX_SHOWN = 10
-"""How many failures of a load get the line and the value. The load's files are read again to find
-both."""
+"""The maximum number of a load's failures whose errors also have the value and, for a text file,
+the line. To find these, the load reads its files again."""
 _STATEMENT = "; statement: "
 
 

@@ -19,7 +19,8 @@ __all__ = ["Monitor", "Stopped", "progress_callback", "shown_progress"]
 
 _UPDATE_INTERVAL_S = 0.5
 _MIN_ROWS_OF_SHARE = 1000
-"""If fewer rows than this have been read, `max_failure_share` is a share of this many rows."""
+"""`max_failure_share` is a share of the rows that have been read. If fewer rows than this have been
+read, it is a share of this many rows."""
 
 
 class Stopped(Exception):

@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
     **{"format": None, "compression": None, "files": 1, "overwrite": False, "progress": None},
     "limit": None,
 }
-"""The default values of the options that `unload` has and `scan` has not."""
+"""The default values of the options of `unload` that are not options of `scan`."""
 _REPORT_INTERVAL_S = 0.5
 
 

@@ -33,9 +33,9 @@ _OWN = (
     "__setattr__",
     "__getattribute__",
 )
-"""Methods that the two subclasses of `_ConcurrentExecutor` must not define, unless `_SOURCES` has
-the method for the class. `_ConcurrentExecutor` itself must not define the last two, and may define
-the others."""
+"""The two subclasses of `_ConcurrentExecutor` must not define these methods, except the methods
+that `_SOURCES` lists for the subclass. `_ConcurrentExecutor` itself must not define the last two
+methods, and may define the others."""
 
 
 def _unpack(pair: Any) -> tuple[Any, Any]:

@@ -51,7 +51,7 @@ class _State:
         self.waiting: list[Group] = []
         """Groups whose modules are not imported yet."""
         self.modules: dict[str, ModuleType] = {}
-        """The driver's patched modules. A module that is imported again is another object."""
+        """The patched modules. If one is imported again, `_switch_on` patches the new module."""
         self.last_seams: list[Seam] = []
         """The functions that can be replaced, with their counts when acceleration last ended."""
         self.reasons_by_name: dict[str, str] = {}

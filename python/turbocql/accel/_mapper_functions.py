@@ -78,7 +78,7 @@ def _contents(path: str) -> bytes:
 
 
 _CALLED = {"columns.Column.has_default", "columns.Column.get_default"}
-"""Functions that a program may replace: native code then calls the replacement."""
+"""Functions that a program may replace. If it does, native code calls the replacement."""
 
 
 class Functions:

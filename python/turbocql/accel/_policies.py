@@ -50,9 +50,9 @@ class _Flavor:
     """How a token-aware policy orders the hosts of a plan."""
 
     by_distance: bool
-    """Whether the replicas come in the order of their distances, and then the other hosts in the
-    order of theirs, as in scylla-driver. If not, the local replicas come first, and then the other
-    hosts in the order of the wrapped policy's plan."""
+    """If true, a plan has first the replicas and then the other hosts, and both groups are sorted
+    by distance, as in scylla-driver. If false, a plan has first the local replicas and then the
+    other hosts, in the order of the wrapped policy's plan."""
     has_leaders: bool
     """Whether the driver supports leaders of tablets. A plan for a tablet with a leader may begin
     with this leader. Only tablets of strongly consistent keyspaces have leaders."""

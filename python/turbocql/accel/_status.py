@@ -17,8 +17,8 @@ class Seam:
     name: str
     """The dotted name of the function."""
     patched: bool
-    """Whether a native function replaces the driver's and handles calls. False if the native
-    function now passes all calls to the driver's."""
+    """Whether a native function replaces the driver's function and handles calls. It is false if
+    the native function now passes all calls to the driver's function."""
     why: str
     """Why the function is not patched, or why the native function now passes all calls to the
     driver's own. Empty if the native function handles calls."""
@@ -61,7 +61,7 @@ class Status:
     """The result of `turbocql.accel.status()`. `str()` of it is a table."""
 
     on: bool
-    """Whether acceleration is on. If not, the counts are those of the time when it was last
+    """Whether acceleration is on. If it is off, the counts are from the time when it was last
     switched off."""
     driver: str
     """The driver that was found, or the reason why there is none."""
@@ -121,7 +121,8 @@ class Status:
 
 
 _MOST_ALIKE = 3
-"""Up to this many uncounted functions with the same part and reason have a line each."""
+"""Uncounted functions with the same part and reason have a line each if there are at most this many
+of them. Otherwise they share a line."""
 
 
 def _summary(seam: Seam) -> str:

@@ -23,8 +23,8 @@ _ARGUMENTS = {
     "timeout": ("timeout_s", "connect_timeout_s"),
     "wait": ("wait_s",),
 }
-"""Maps an option to the arguments that it sets, if their names differ from the option's name. An
-argument is listed with its value if the option takes no value."""
+"""Maps an option to the arguments that it sets, if their names differ from the option's name. If
+the option takes no value, the argument is listed with the value that the option sets."""
 _CONNECTION = {"url", "profile", "config", "user", "keyspace", "consistency", "timeout", "wait"}
 """Options whose arguments may also come from a profile or the environment."""
 
@@ -40,7 +40,7 @@ _MESSAGE = re.compile(
     re.VERBOSE,
 )
 """Matches `name=value`, `name=`, a name at the beginning of a message, and names of several words.
-It also matches other texts in quotes, so that no name is replaced in them."""
+It also matches other texts in quotes. These are left unchanged, so no name in them is replaced."""
 _PHRASES = {
     "csv={'header': False, 'names': [...]}": ("names", "--no-header and --names"),
     "or as 'table' in a session with a keyspace": ("keyspace", "or as 'table' with --keyspace"),
@@ -49,11 +49,11 @@ _PHRASES = {
         "or pass --keyspace",
     ),
 }
-"""Maps a phrase of a message to an argument, and to the phrase with names of options that replaces
-it. The phrase is replaced if the command has an option for the argument."""
+"""Maps a phrase of a message to an argument, and to another phrase, which names options. If the
+command has an option for the argument, the other phrase replaces the phrase of the message."""
 _URL_PARAMETER = re.compile("parameter [0-9]+ of the query is unknown")
 _STATEMENT = "; statement: "
-"""What precedes the statement in a message. The statement is shown unchanged."""
+"""The text before the statement in a message. The statement is shown unchanged."""
 
 
 class Options(NamedTuple):

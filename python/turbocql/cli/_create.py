@@ -38,7 +38,7 @@ class FileSelection(NamedTuple):
     rename: Mapping[str, str]
     columns: Sequence[str] | None
     settings: Sequence[str]
-    """Columns that are the TTL or the write time of their rows."""
+    """The columns of the data that have the TTL or the write time of their rows."""
     truncates: bool
     """Whether the load drops fractions of a millisecond."""
 
@@ -290,7 +290,8 @@ class _KeyspaceTypes(Mapping[str, str]):
     def __init__(self, types: Mapping[str, str], keyspace: str, *, is_from_file: bool) -> None:
         self._types, self._prefix, self._is_from_file = types, f"{keyspace}.", is_from_file
         self.foreign = ""
-        """The last type of another keyspace that was looked up."""
+        """The name of the last looked-up type that is in another keyspace; empty if there was
+        none."""
 
     def __getitem__(self, name: str) -> str:
         candidates = [f"{self._prefix}{name}"]

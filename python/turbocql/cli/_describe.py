@@ -28,7 +28,8 @@ KIND_WORDS = {
 }
 """Maps the words that precede a name in DESCRIBE to the kind of the element."""
 _KINDS = ("type", "function", "aggregate", "table", "index", "view")
-"""The kinds of elements of a keyspace, in an order in which a server accepts their statements."""
+"""The kinds of elements of a keyspace. A server accepts the elements' CREATE statements if they are
+executed in this order of kinds."""
 _PART = r'(?:"(?:[^"]|"")+"|[^".\s]+)'
 
 

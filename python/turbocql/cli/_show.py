@@ -128,7 +128,7 @@ class _Cell(NamedTuple):
     text: str
     is_number: bool = False
     is_unbreakable: bool = False
-    """Whether the cell must stay on one line, as a number, a time or a UUID must."""
+    """Whether the cell must stay on one line. It is true for numbers, times and UUIDs."""
 
 
 def _cell(value: Any, cql_type: CqlType | None) -> _Cell:

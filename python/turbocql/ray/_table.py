@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["TableDatasink", "TableDatasource"]
 
 _BYTES_PER_TASK = 8 << 20
-"""Ray asks for 200 tasks or more, even for little data. A task with fewer bytes than this costs
-more than it saves."""
+"""Ray asks for 200 tasks or more, even for little data. But a task with fewer bytes than this costs
+more time than it saves, so a small table gets fewer tasks."""
 _MIN_TASKS = 16
 _UNIT_BYTES, _MAX_UNIT, _MIN_UNIT = 1 << 20, 1024, 16
 """A unit is a number of rows: as many as `_UNIT_BYTES` contain, but at least `_MIN_UNIT` and at
 most `_MAX_UNIT`. The number of rows in a block is a multiple of the unit, except in the last block
 of a task."""
 _OPTIONS = ("page_size", "consistency", "timeout_s", "retry_for_s", "profile")
-"""The scan options of a task. `concurrency` is not among them, because the order of rows must not
-change. If a worker dies, Ray runs its task again and skips as many blocks as Ray already has."""
+"""The scan options of a task. If a worker dies, Ray runs its task again, and skips as many blocks
+as Ray already has. So the order of rows must not change, and `concurrency` is not among the
+options."""
 
 
 class TableDatasource(Datasource):  # type: ignore[misc]

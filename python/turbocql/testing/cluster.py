@@ -35,8 +35,8 @@ _FRONT_ADDRESS_OFFSET = 100
 node's own address plus this offset."""
 _POLL_S = 0.1
 _MAX_ROUNDS = 20
-"""How many times `wait_until_settled` checks all nodes at most. Two consecutive rounds of checks
-must find nothing missing."""
+"""The maximum number of rounds in which `wait_until_settled` checks all nodes. The checks of two
+consecutive rounds must find nothing missing."""
 _HEAP_ALONE_MB, _HEAP_AMONG_OTHERS_MB = 1024, 640
 # Cassandra's `ring_delay_ms`: how long a starting node waits for the state of the other nodes. The
 # first node has no other nodes, so its delay is short. Every other node must hear from the first

@@ -23,7 +23,7 @@ import turbocql
 ROWS = 20_000
 TABLE = "ending.readings"
 WAITING = "pyarrow-waiting"
-"""The argument CONSUMER for pyarrow with a thread that waits for the GIL when the program ends."""
+"""With this value of CONSUMER, a thread of pyarrow waits for the GIL when the program ends."""
 
 
 def make(session: turbocql.Session) -> None:

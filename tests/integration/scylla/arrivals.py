@@ -11,7 +11,8 @@ from turbocql.testing import Scylla
 from turbocql.testing.scylla import ClientConnection, Request
 
 SHARDS = {0: 4, 1: 2}
-"""Maps a node's index to its number of shards. The third node announces none, like a Cassandra."""
+"""Maps a node's index to its number of shards. The third node announces no shards, like a node of
+Cassandra."""
 ROWS = 200
 """The number of rows of each table. Row n, from 0, has the id n and the digits of n as text."""
 

@@ -122,7 +122,7 @@ class State:
         self.upstream_addresses: Mapping[str, str] = {
             node.address: node.upstream_address for node in self.nodes
         }
-        """Maps the addresses that clients see to the nodes' own."""
+        """Maps the addresses that clients see to the nodes' own addresses."""
 
     def remember(self, statement_id: bytes, statement: Statement) -> None:
         """Keeps a prepared statement. If 100,000 are kept already, the oldest is removed."""
