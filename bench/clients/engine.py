@@ -1,4 +1,4 @@
-"""Runs the network engine from Rust, which calls no Python: the floor of turbocql's time."""
+"""Runs the network engine from Rust without Python. turbocql cannot take less time than this."""
 
 from __future__ import annotations
 

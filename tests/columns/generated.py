@@ -18,7 +18,7 @@ UTC = datetime.timezone.utc
 
 @dataclass(frozen=True)
 class Kind:
-    """A CQL type. `text` is its CQL, and `name` is the text without inner types.
+    """A CQL type. `text` is its CQL, and `name` says of which kind it is, without inner types.
 
     `parts` are the types of elements, keys, values or fields. `size` is the dimension of a vector.
     """

@@ -14,7 +14,8 @@ __all__ = ["LEGEND", "Table", "lines_table"]
 LEGEND = """\
 A call that was in flight during several faults is counted at each. An `execute_many` with a failed
 row does not count as answered, and each failed row counts as an error. The effect is the number of
-connections, frames, bytes, nodes or statements that the faults hit. In flight is the mean."""
+connections, frames, bytes, nodes or statements that the faults hit. The column "in flight" has the
+mean number of calls in flight during faults of this kind."""
 
 _SHOWN = 12
 """The maximum number of violations that are shown for one line of the audit."""

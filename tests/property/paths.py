@@ -377,7 +377,7 @@ def paths() -> Iterator[tuple[str, Path]]:
     yield "pickle a serializer", lambda: pickle.loads(pickle.dumps(serializer))
     yield "decode None", decoding("int", None)
     yield "decode an array of bytes", decoding("int", array.array("B", bytes(4)))
-    yield "decode no bytes", refused(lambda: decode("int", "abc"))
+    yield "decode what is not bytes", refused(lambda: decode("int", "abc"))
     for cql_type, values in BAD.items():
         for number, value in enumerate(values):
             yield f"refuse {cql_type} {number}", refused(encoding(cql_type, value))

@@ -229,8 +229,8 @@ def test_an_exception_of_the_callback_ends_the_load(
         if now.rows:
             raise ValueError("enough")
 
-    # The load reads these few rows as one block, so it reads nothing after the exception. The
-    # exception must also stop the sending of the rows that were read.
+    # The load reads these few rows as one block, and nothing after it. So the exception cannot stop
+    # the load's reading: it must stop the sending of rows that were read.
     small = data().slice(0, 400)
     with pytest.raises(ValueError, match="enough"):
         session.load(name, small, rate_limit=50, progress=fail)

@@ -1,7 +1,8 @@
 //! Models of `Lanes`, tasks that run one request after another, and of `Ticket`, which cancels a
-//! request. A request that is passed to a waiting lane is answered. A cancelled request is answered
-//! once or dropped, and its lane takes the next request. `Lanes::hand` passes a request to a lane.
-//! It runs on another thread than the lane, as it does when there are several I/O threads.
+//! request. They check that a request that is passed to a waiting lane is answered, and that a
+//! cancelled request is answered once or dropped, and its lane takes the next request. With several
+//! I/O threads, a request may come from another thread than the lane's. So in the models,
+//! `Lanes::hand`, which passes a request to a lane, always runs on another thread than the lane.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -49,7 +50,7 @@ impl Lane {
     }
 }
 
-/// Treats a request as `Shared::serve` does. Returns the lane, if a new lane was started.
+/// Passes a request to a waiting lane or starts a lane, like `Shared::serve`. Returns a new lane.
 fn serve(lanes: &Arc<Lanes>, asked: &Arc<Asked>) -> Option<Lane> {
     lanes.hand(Job::new(asked.clone())).map(|job| Lane::start(lanes, job))
 }

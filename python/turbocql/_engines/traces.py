@@ -20,7 +20,9 @@ _lock = Lock()
 
 
 def current_trace() -> dict[str, str]:
-    """Returns headers with the current trace context, such as `traceparent`; empty without a span.
+    """Returns the headers of the current trace context, such as `traceparent`.
+
+    Without a current span, the dict is empty.
 
     A program that has not imported OpenTelemetry has no current span.
     """

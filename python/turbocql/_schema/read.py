@@ -375,7 +375,7 @@ _IndexesByView: TypeAlias = "dict[tuple[str, str], str]"
 
 
 def _indexes_by_view(tables: Iterable[Table]) -> _IndexesByView:
-    """Returns the name of the index that ScyllaDB stores in a view, for each such view.
+    """Maps the views in which ScyllaDB stores indexes to the names of these indexes.
 
     The key is a pair: the name of the indexed table, and the name of the view.
     """

@@ -12,8 +12,8 @@ pub fn encode_i128(value: i128, out: &mut Vec<u8>) {
 /// Appends the shortest form of an integer of 64 bits.
 #[inline]
 pub fn encode_i64(value: i64, out: &mut Vec<u8>) {
-    // The number of bits that are needed. They are the value's bits up to the highest bit that
-    // differs from the sign, and one sign bit.
+    // The number of bits that are needed: one sign bit, and all bits from the lowest to the highest
+    // bit that differs from the sign.
     let bits = 65 - (value ^ (value >> 63)).leading_zeros() as usize;
     let bytes = value.to_be_bytes();
     out.extend_from_slice(&bytes[8 - bits.div_ceil(8)..]);

@@ -29,7 +29,7 @@ pub struct Batches {
 /// How many answers a measurement counts, as a multiple of the number of requests in flight.
 const COUNTED: usize = 4;
 /// How many answers are ignored before a measurement, as a multiple of the number of requests in
-/// flight. Some of them answer requests of the previous mode.
+/// flight. Requests of the previous mode still slow these answers down.
 const UNCOUNTED: usize = 2;
 /// The established mode (see [`SendMode`]) is measured this many times before the other mode is
 /// measured again.
@@ -55,8 +55,8 @@ pub(super) struct Batcher {
 struct Trial {
     /// Whether batches are the established mode.
     batches_pay: bool,
-    /// Whether the next arena (buffer of encoded rows) is sent in batches. This is the case if
-    /// batches are the established mode, or if they are on trial.
+    /// Whether the next arena (buffer of encoded rows) is sent in batches. This differs from
+    /// `batches_pay` during a trial of the other mode.
     batches_next: bool,
     /// The number of answers that are still to be ignored before a measurement.
     uncounted: usize,

@@ -27,11 +27,11 @@ pub fn build<'py>(
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
         Bound::from_owned_ptr_or_err(py, object)?
     };
-    // SAFETY: the object is a new `bytes` of `length` bytes, and `object` has the only reference to
-    // it, so nothing else reads or writes the memory while the slice exists. The slice is of
-    // `MaybeUninit`, since the bytes are uninitialized. CPython shares the `bytes` of length 0 and
-    // of length 1, and a shared object must not be changed. Nothing is written to an object of
-    // length 0. For the length 1, CPython returns a new object, because the pointer is null. Tests:
+    // SAFETY: the object is a `bytes` of `length` bytes. If the length is above 0, it is a new
+    // object, and `object` has the only reference to it, so nothing else reads or writes the memory
+    // while the slice exists. (CPython shares objects of length 1 only if it gets a pointer to the
+    // byte. Here the pointer is null.) If the length is 0, the object is shared, but nothing is
+    // written. The slice is of `MaybeUninit`, since the bytes are uninitialized. Tests:
     // property/test_both_ways_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
     // Benchmark: "value: vector<float, 1536>, list".
     let memory = unsafe {
@@ -120,7 +120,7 @@ impl Body for Filled<'_> {
     fn put(&mut self, bytes: &[u8]) {
         if let Some(target) = self.next(bytes.len()) {
             // SAFETY: `target` points to `bytes.len()` bytes that `next` has checked and reserved.
-            // They cannot overlap `bytes`, because `self` borrows them mutably. Tests:
+            // The target cannot overlap `bytes`, because `self` borrows it mutably. Tests:
             // unit/test_protocol.py, accel/test_comparison.py (body_tasks). Benchmark:
             // "execute body: 12 mixed".
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) }
@@ -134,7 +134,7 @@ impl Body for Filled<'_> {
         if let Some(target) = self.next(4 + bytes.len()) {
             let length = (bytes.len() as u32).to_be_bytes();
             // SAFETY: `target` points to `4 + bytes.len()` bytes that `next` has checked and
-            // reserved. They cannot overlap `bytes`, because `self` borrows them mutably. A
+            // reserved. The target cannot overlap `bytes`, because `self` borrows it mutably. A
             // `[u8; 4]` has an alignment of 1. Tests: unit/test_protocol.py,
             // accel/test_comparison.py (body_tasks). Benchmark: "execute body: 12 mixed".
             unsafe {

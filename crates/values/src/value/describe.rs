@@ -38,9 +38,9 @@ pub fn describe_key(key: &Bound<'_, PyAny>) -> String {
 const NAMES_AFTER_HINT: usize = 10;
 
 /// Returns the end of a sentence about an unknown name: the nearest of `names`, if one is near, and
-/// the list of `names`, as in `; did you mean a? It has: a, b`. `lead` is the beginning of the
-/// list, here `it has:`; the first letter becomes a capital after a question. A long list is left
-/// out if one of the names is near.
+/// the list of `names`, as in `; did you mean a? It has: a, b`. `lead` is the text before
+/// the list, here `it has:`. After a question such as `did you mean a?`, its first letter becomes a
+/// capital. A long list is left out if one of the names is near.
 pub fn nearest_and_all(unknown: &Bound<'_, PyAny>, names: &[&str], lead: &str) -> String {
     let all = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 1000) };
     let hint = did_you_mean(unknown, names);
