@@ -20,6 +20,16 @@ pub const FAULTY: Duration = Duration::from_secs(90);
 /// is sent, which may be just before the fault.
 const CLOSED_IN_SILENCE: Duration = Duration::from_secs(9);
 
+/// The longest time from the start of a node until the session is connected to it again, if the node
+/// was down for less than [`SOON_TRIED`]. It is the sum of the longest pause between two of the
+/// first attempts to connect, with jitter, and the time for opening a connection.
+pub const RECONNECTED: Duration = Duration::from_millis(2500);
+/// During an outage of at least this length, the pauses between attempts to connect become longer
+/// than [`RECONNECTED`].
+pub const SOON_TRIED: Duration = Duration::from_secs(20);
+/// The longest pause between two attempts to connect, with jitter.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(12);
+
 /// A number of requests that is larger than the number of streams of a connection, 32,768.
 const MORE_THAN_STREAMS: usize = 33_500;
 
@@ -125,6 +135,15 @@ impl Happened {
             _ => Duration::from_secs(2),
         };
         self.began + after <= until && self.ended.is_none_or(|ended| from <= ended + late)
+    }
+
+    /// Returns the longest time from the fault's end until the session is connected to the node
+    /// again.
+    pub fn connected_again_within(&self) -> Duration {
+        match self.ended {
+            Some(ended) if ended - self.began < SOON_TRIED => RECONNECTED,
+            _ => LONGEST_PAUSE,
+        }
     }
 
     pub fn is_survived(&self) -> bool {

@@ -157,9 +157,6 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// The longest time by which a call may miss its deadline.
 const LATE: Duration = Duration::from_millis(100);
 
-/// The longest time from the start of a node until the session is connected to it again.
-const CONNECTED_AGAIN: Duration = Duration::from_millis(2500);
-
 /// Within this time from the beginning of an outage, calls may fail because of the outage. After
 /// this time, the session must have noticed that the node is silent, and earlier calls to the node
 /// must have ended.
@@ -389,9 +386,10 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         let Some(error) = call.error() else { return false };
         // An earlier fault may have closed the connection to the node. Then the session may still
         // be opening a new connection when the call begins.
-        let since = call.began - CONNECTED_AGAIN;
         let is_being_connected = error.kind == ErrorKind::Unavailable
-            && faults.iter().any(|fault| fault.may_close(since, call.began));
+            && faults.iter().any(|fault| {
+                fault.may_close(call.began - fault.connected_again_within(), call.began)
+            });
         let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
         // A fault that follows may close the connection on which the call waits.
         let is_closed = error.kind == ErrorKind::Broken

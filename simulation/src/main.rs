@@ -35,6 +35,9 @@ const KEPT: &[(u64, &str)] = &[
     (30330, "requests to one node, which no other may take, do not show that the node hangs"),
     (102469, "a schema change does not wait for a node that a burst has made silent for a moment"),
     (302303, "the fault after a burst closes connections on which calls of the burst wait"),
+    (311547, "after a long outage, a burst begins before the session is connected again"),
+    (312032, "a node is killed while the session opens a further connection to it"),
+    (315080, "all nodes move while the control connection is half-open"),
     (101747, "with an overload that ends meanwhile, a server carries out a claim twice"),
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];

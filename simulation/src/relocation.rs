@@ -108,7 +108,9 @@ pub async fn relocate(
         (0..cluster.size()).all(|node| is_back(&cluster.address(node))) && old.iter().all(is_left)
     };
     let mut broken = Vec::new();
-    let limit = if is_dropped { WHOLE_AFTER_SILENCE } else { WHOLE };
+    // If an earlier fault has made the control connection half-open, only the keepalive ends it.
+    let is_half_open = log.faults().iter().any(|fault| fault.lingers(began, started));
+    let limit = if is_dropped || is_half_open { WHOLE_AFTER_SILENCE } else { WHOLE };
     while !is_whole() && started.elapsed() < limit {
         sleep(Duration::from_millis(50)).await;
     }

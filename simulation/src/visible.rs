@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::{PORT, Refusal, Refused};
-use crate::faults::{Fault, Happened};
+use crate::faults::{Fault, Happened, RECONNECTED, SOON_TRIED};
 use crate::observed::{INTERVAL, Observed, Sample, Seen};
 
 /// The longest time from the first request that a node does not answer until the node is shown as
@@ -33,11 +33,6 @@ const ANSWERS: Duration = Duration::from_millis(3000);
 
 /// The longest time from the loss of a connection until the events about it.
 const LOST: Duration = Duration::from_millis(200);
-
-/// The longest time from the start of a killed node until the session is connected to it, if the
-/// node was down for less than [`SOON_TRIED`].
-const UP: Duration = Duration::from_millis(2500);
-const SOON_TRIED: Duration = Duration::from_secs(20);
 
 /// The longest time that an answer of a node is on the way.
 const ANSWERED: Duration = Duration::from_millis(100);
@@ -256,12 +251,13 @@ impl View<'_> {
     /// is up.
     fn judge_kill(&self, report: &mut impl FnMut(&str)) {
         let (at, began, end) = (self.fault.at, self.fault.began, self.end());
-        if self.is_closed_by_use(began, end + UP) {
+        if self.is_closed_by_use(began, end + RECONNECTED) {
             return;
         }
         match self.event("connection lost", at, began, began + LOST) {
             None => report("no event says that its connection is lost"),
-            Some(lost) if lost.is("repeated") => {
+            // A further connection that was being opened may have failed first.
+            Some(lost) if lost.is("repeated") && !self.is_failed(at, began, lost.at) => {
                 report("the loss is said to repeat an earlier one")
             }
             Some(_) => {}
@@ -278,14 +274,21 @@ impl View<'_> {
         }
         let is_judged = self.fault.fault == Fault::Kill
             && end < began + SOON_TRIED
-            && self.is_alone_until(end + UP);
+            && self.is_alone_until(end + RECONNECTED);
         if is_judged {
             for name in ["connection opened", "node up"] {
-                if self.event(name, at, end, end + UP).is_none() {
+                if self.event(name, at, end, end + RECONNECTED).is_none() {
                     report(&format!("no event {name:?} after its start"));
                 }
             }
         }
+    }
+
+    /// Whether an attempt to connect to the node failed between two times, and its event is the
+    /// first of several failures.
+    fn is_failed(&self, at: SocketAddr, from: Instant, until: Instant) -> bool {
+        let failed = self.event("connection failed", at, from, until);
+        failed.is_some_and(|failed| !failed.is("repeated"))
     }
 
     /// Returns the refusals of this kind that the node sent during the fault.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use turbocql_engine::{EngineError, Prepared, Runtime, Session};
 
 use crate::cluster::{BURST, Cluster, LAST_KEY};
-use crate::faults::{Burst, Fault, Log};
+use crate::faults::{Burst, Fault, LONGEST_PAUSE, Log, RECONNECTED, SOON_TRIED};
 use crate::history::{Action, BATCH, Call, Outcome, is_because_of_use};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -28,16 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// After this many calls, further claims use new keys.
 const CLAIMED_FOR: usize = 200;
-
-/// The maximum time from the start of a killed node until the session is connected to it. It is the
-/// sum of the longest pause between two of the first attempts to connect, with jitter, and the time
-/// for opening a connection.
-const RECONNECTED: Duration = Duration::from_millis(2500);
-/// During an outage of at least this length, the pauses between attempts become longer than
-/// `RECONNECTED` allows. So such outages are not checked.
-const SOON_TRIED: Duration = Duration::from_secs(20);
-/// The longest pause between two attempts to connect, with jitter.
-const LONGEST_PAUSE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
 pub struct Program(Arc<Inner>);
