@@ -353,6 +353,36 @@ def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.Monkey
         monkeypatch.undo()
 
 
+def test_a_name_of_a_module_replaced_again_and_again(is_native: bool) -> None:
+    """The native methods see each change of the module, and ignore changes of unrelated names."""
+    own, other = cluster.ResultMessage, REPLACEMENTS["ResultMessage"][1]
+
+    def outcome() -> Any:
+        waiting = future()
+        waiting._connection = Connection()
+        waiting._connection.defunct = lambda error: None
+        waiting._set_result("host 1", Connection(), None, response())
+        return described(waiting), waiting._event._flag
+
+    plain = outcome()
+    cluster.ResultMessage = other
+    changed = outcome()
+    cluster.ResultMessage = own
+    assert plain != changed
+    with accel.accelerated():
+        for number in range(50):
+            cluster.unrelated = number
+            assert outcome() == plain
+            cluster.ResultMessage = other
+            assert outcome() == changed
+            cluster.ResultMessage = own
+        del cluster.unrelated
+        before = seams()["cluster.ResponseFuture._set_result"]
+        outcome()
+        after = seams()["cluster.ResponseFuture._set_result"]
+        assert (after.native > before.native) == is_native
+
+
 @pytest.mark.parametrize("state", ["open", "defunct", "closed", "in trash", "other in trash"])
 @pytest.mark.parametrize("orphaned", [None, False, True])
 def test_connections_are_returned(state: str, orphaned: bool | None) -> None:

@@ -57,7 +57,7 @@ quick_paths! {
     Attributes = "attributes",
     /// Looks up attributes that may be missing, without an exception.
     Lookups = "lookups",
-    /// Reads the version tags of classes, for the accelerator.
+    /// Reads the version tags of classes and dicts, for the accelerator.
     Versions = "versions",
     /// Reads the digits of a `Decimal`.
     Decimals = "decimals",
