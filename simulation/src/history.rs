@@ -178,7 +178,15 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
             continue;
         }
         let waits_for_schema = matches!(call.action, Action::Create | Action::Agreement);
-        if waits_for_schema && made.iter().any(|at| *at + SCHEMA_SPREAD > call.began && at < ended)
+        // A schema change of another client, or of another call, may last longer than this call.
+        let is_changed = |other: &&Call| {
+            let may_change = other.action == Action::Create && other.value != call.value;
+            let lasts_until = other.ended.as_ref().map(|(ended, _)| *ended + SCHEMA_SPREAD);
+            may_change && other.began < *ended && lasts_until.is_none_or(|until| until > call.began)
+        };
+        if waits_for_schema
+            && (made.iter().any(|at| *at + SCHEMA_SPREAD > call.began && at < ended)
+                || calls.iter().any(|other| is_changed(&other)))
         {
             continue;
         }
@@ -394,9 +402,18 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
         // A fault that follows may close the connection on which the call waits.
         let is_closed = error.kind == ErrorKind::Broken
             && faults.iter().any(|fault| fault.may_close(call.began, ended));
+        // A fault that follows may hold up the call's answer.
+        let is_held_up = error.kind == ErrorKind::Timeout
+            && faults.iter().any(|fault| {
+                fault.holds_frames() && fault.began > call.began && fault.began < ended
+            });
         // Requests on a half-open connection are lost until the keepalive closes the connection.
         let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
-        !is_being_connected && !is_closed && !is_half_open && !is_because_of_use(error)
+        !is_being_connected
+            && !is_closed
+            && !is_held_up
+            && !is_half_open
+            && !is_because_of_use(error)
     });
     failed.count()
 }

@@ -35,6 +35,8 @@ const KEPT: &[(u64, &str)] = &[
     (30330, "requests to one node, which no other may take, do not show that the node hangs"),
     (102469, "a schema change does not wait for a node that a burst has made silent for a moment"),
     (302303, "the fault after a burst closes connections on which calls of the burst wait"),
+    (319312, "two schema changes of other calls last as long as a wait for agreement"),
+    (319648, "the fault after a burst holds up answers to the burst"),
     (311547, "after a long outage, a burst begins before the session is connected again"),
     (312032, "a node is killed while the session opens a further connection to it"),
     (315080, "all nodes move while the control connection is half-open"),
