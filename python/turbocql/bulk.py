@@ -13,6 +13,7 @@ from ._columns.consumers import (
     polars_frame,
     pyarrow_table,
 )
+from ._native.imports import provide
 from .columns import ColumnTypes
 from .errors import BulkError, ClosedError, Error
 
@@ -255,3 +256,6 @@ def _report(
     error = BulkError(f"{reason} {at}: {type(raised).__name__}: {raised}")
     error.report = report
     raise error from raised
+
+
+provide("bulk_report", _report)

@@ -18,6 +18,7 @@ from ._columns.consumers import (
     polars_frame,
     pyarrow_table,
 )
+from ._native.imports import provide
 from ._native.row_classes import APPLIED
 from ._rows.async_pages import AsyncColumnPages, AsyncPages, AwaitedPages, async_only_row
 from ._rows.base import check_columns
@@ -41,6 +42,9 @@ class Column:
     name: str
     cql_type: str
     """The type as CQL, such as `list<int>`."""
+
+
+provide("column", Column)
 
 
 def _type_or_none(cql_type: str) -> _core.CqlType | None:
@@ -491,3 +495,6 @@ class AwaitableRows(Coroutine[Any, Any, AsyncRows[T]], AsyncIterable[T]):
 def _rows_of_awaitable(call: AwaitableRows[T]) -> AsyncIterator[T]:
     """Iterates over the rows of a call. The native core calls this function."""
     return _core.AsyncRowIterator(AwaitedPages(call))
+
+
+provide("rows_of_awaitable", _rows_of_awaitable)

@@ -7,7 +7,8 @@ import re
 import pytest
 from tests.meta.sources import ROOT
 
-from turbocql._native.imports import IMPORTS, load
+import turbocql.session  # noqa: F401
+from turbocql._native.imports import IMPORTS, PROVIDED, load
 from turbocql._options import BatchOptions, ExecuteOptions, StatementOptions
 
 LISTS = ["crates/values/src/python.rs", "crates/accel/src/python.rs", "src/python.rs"]
@@ -21,10 +22,10 @@ def test_the_core_imports_the_names_of_the_table() -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         (block,) = re.findall(r"^(?:\w+::)?imports! \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE)
         names += re.findall(r"\w+", block)
-    assert sorted(names) == sorted(IMPORTS)
+    assert sorted(names) == sorted([*IMPORTS, *PROVIDED])
 
 
-@pytest.mark.parametrize("name", IMPORTS)
+@pytest.mark.parametrize("name", [*IMPORTS, *PROVIDED])
 def test_every_imported_name_exists(name: str) -> None:
     assert load(name) is not None
 

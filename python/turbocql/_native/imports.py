@@ -1,4 +1,4 @@
-"""The Python objects that the native core looks up by name. Each is imported at its first use."""
+"""The Python objects that the native core looks up by name, each at its first use."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["IMPORTS", "load"]
+__all__ = ["IMPORTS", "PROVIDED", "load", "provide"]
 
 IMPORTS = {
     "append_ready": "turbocql._native.wake:append_ready",
     "batch": "turbocql.statements:Batch",
-    "bulk_report": "turbocql.bulk:_report",
     "bytes_io": "io:BytesIO",
     "c_task": "turbocql._native.wake:C_TASK",
     "call_origin": "turbocql._native.origin:CallOrigin",
     "cancelled_error": "asyncio:CancelledError",
-    "column": "turbocql.rows:Column",
     "column_description": "turbocql._native.cassandra_types:ColumnDescription",
     "config_error": "turbocql.errors:ConfigError",
     "context": "contextvars:Context",
@@ -41,7 +39,7 @@ IMPORTS = {
     "is_stock": "turbocql._native.cassandra_types:is_stock",
     "mapping": "collections.abc:Mapping",
     "node": "turbocql.cluster:Node",
-    "not_iterable": "turbocql._session.unawaited:not_iterable",
+    "not_iterable": "turbocql._native.unawaited:not_iterable",
     "notice_gevent": "turbocql._native.greenlets:notice_gevent",
     "number": "numbers:Number",
     "numpy_dtype": "numpy:dtype",
@@ -54,7 +52,6 @@ IMPORTS = {
     "replica": "turbocql.cluster:Replica",
     "request_error": "turbocql.errors:RequestError",
     "row_maker": "turbocql._native.row_classes:row_maker",
-    "rows_of_awaitable": "turbocql.rows:_rows_of_awaitable",
     "safe_uuid_unknown": "uuid:SafeUUID.unknown",
     "start_notifying": "turbocql._native.wake:start",
     "trace": "turbocql.cluster:_trace",
@@ -64,11 +61,29 @@ IMPORTS = {
     "wake_remaining": "turbocql._native.wake:wake_remaining",
     "wake_tasks": "turbocql._native.wake:wake_tasks",
 }
-"""The module and attribute of each object. Each key is also the name of the Rust function that
-returns the object. The function is in the file `python.rs` of one of the crates."""
+"""The module and attribute of each object that is imported. Each key is also the name of the Rust
+function that returns the object. The function is in the file `python.rs` of one of the crates. The
+modules use no folder above this one."""
+
+PROVIDED: dict[str, Any] = {}
+"""Objects of modules that use folders above this one, by the names of the Rust functions. So that
+this folder does not import these modules, each module adds its objects when it is imported. The
+core uses the objects only for sessions and for decoders of rows, whose modules import them."""
+
+
+def provide(name: str, provided: Any) -> None:
+    """Makes an object known to the core. `provided` is the object for the name."""
+    PROVIDED[name] = provided
 
 
 def load(name: str) -> Any:
-    """Imports the object for a name in `IMPORTS`. The core caches it until the process ends."""
+    """Returns the object for a name, which may have to be imported.
+
+    The core keeps the object until the process ends.
+
+    Raises: KeyError, if the module that provides the object is not imported.
+    """
+    if name not in IMPORTS:
+        return PROVIDED[name]
     module, _, attribute = IMPORTS[name].partition(":")
     return attrgetter(attribute)(import_module(module))

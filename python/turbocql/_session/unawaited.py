@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from .. import _core
 from .._checks import advise
+from .._native.unawaited import not_iterable
 from ..rows import AsyncRows, AwaitableRows, _rows_of_awaitable
 from ..statements import Prepared
 from .wrong_with import refuse_async_with, refuse_with
@@ -25,11 +26,6 @@ def unawaited_error(call: str, variable: str, name: str) -> AttributeError:
     return AttributeError(
         f"{call} must be awaited first: `{variable} = await {call}`, and then {variable}.{name}"
     )
-
-
-def not_iterable(call: str) -> TypeError:
-    """Makes the error for a plain `for` over a call that needs `async for`."""
-    return TypeError(f"use `async for row in {call}`: {call} of an AsyncSession is not iterable")
 
 
 class _Unawaited(Coroutine[Any, Any, T]):
