@@ -422,19 +422,29 @@ pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> us
 /// no longer had when the call began.
 ///
 /// A node that knows a prepared statement executes it, even if the client has encoded the values
-/// for other types. So calls of these three kinds are ignored:
+/// for other types. So calls of these four kinds are ignored:
 ///
 /// - A call that was in flight when the table was made again.
 /// - A call after a fault that delayed frames while the table was made again. When the fault ends,
 ///   the node may carry out a PREPARE that was sent earlier.
+/// - A call during a fault that delays frames. When the fault ends, the node may carry out an
+///   attempt of the call that was abandoned. By then, the call has prepared the statement again.
 /// - One of two simultaneous calls, because the other call may have prepared the statement just
 ///   before.
 pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) -> Vec<String> {
     let mut broken = Vec::new();
     for (value, made) in misfits {
-        let was_out = faults.iter().any(|fault| {
-            fault.holds_frames() && fault.began < *made && fault.ended.is_none_or(|end| end > *made)
-        });
+        let delays = |from: Instant, until: Instant| {
+            faults.iter().any(|fault| {
+                fault.holds_frames()
+                    && fault.began < until
+                    && fault.ended.is_none_or(|end| end > from)
+            })
+        };
+        let was_out = |call: &&Call| {
+            let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
+            delays(*made, *made) || delays(call.began, ended)
+        };
         let call = calls.iter().find(|call| call.value == *value);
         let has_company = |call: &&Call| {
             let others = calls.iter().filter(|other| other.action == Action::Remade);
@@ -447,7 +457,7 @@ pub fn misfits(calls: &[Call], misfits: &[(i64, Instant)], faults: &[Happened]) 
             };
             others.filter(|other| other.value != call.value).any(at_once)
         };
-        let call = call.filter(|call| call.began > *made && !was_out && !has_company(call));
+        let call = call.filter(|call| call.began > *made && !was_out(call) && !has_company(call));
         if let Some(call) = call {
             broken.push(format!("{call:?} was written with a type that the table does not have"));
         }

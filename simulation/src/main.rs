@@ -38,6 +38,7 @@ const KEPT: &[(u64, &str)] = &[
     (319312, "two schema changes of other calls last as long as a wait for agreement"),
     (319648, "the fault after a burst holds up answers to the burst"),
     (311547, "after a long outage, a burst begins before the session is connected again"),
+    (323492, "a node carries out an abandoned attempt after its call has prepared again"),
     (312032, "a node is killed while the session opens a further connection to it"),
     (315080, "all nodes move while the control connection is half-open"),
     (101747, "with an overload that ends meanwhile, a server carries out a claim twice"),
