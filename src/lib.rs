@@ -94,7 +94,7 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::named::NamedStandIn;
     #[pymodule_export]
-    use turbocql_accel::stand_ins::pool::ReturnStandIn;
+    use turbocql_accel::stand_ins::pool::{BorrowStandIn, Pools, ReturnStandIn};
     #[pymodule_export]
     use turbocql_accel::stand_ins::query_plan::{PlanStandIn, QueryPlan, Shuffle};
     #[pymodule_export]

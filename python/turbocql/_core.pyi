@@ -342,6 +342,22 @@ class ReturnStandIn:
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
 
+class Pools:
+    def __init__(
+        self,
+        owner: type[Any],
+        usual: Usual,
+        is_usual_connection: Callable[[type[Any]], bool],
+        deque: type[Any],
+        reentrant_lock: type[Any],
+        shards: tuple[type[Any], type[Any], type[Any], Callable[[type[Any]], bool]] | None,
+    ) -> None: ...
+
+class BorrowStandIn:
+    def __init__(self, original: Any, pools: Pools) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
 class Frames:
     def __init__(
         self,

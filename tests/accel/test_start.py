@@ -33,7 +33,8 @@ OWN = {
                 "._seams",
                 "._serializers_module",
             ),
-            *("._checked", "._concurrent", "._frames", "._policies", "._responses", "._sending"),
+            *("._checked", "._concurrent", "._frames", "._policies", "._pools"),
+            *("._responses", "._sending", "._thread_events"),
             "._sources",
             *("._start", "._statements", "._variable"),
         )

@@ -10,8 +10,9 @@ from .. import _core
 from ._checked import Checked, loaded
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
-from ._responses import result_sets, thread_events
+from ._responses import result_sets
 from ._sources import Sources
+from ._thread_events import thread_events
 
 __all__ = ["CONCURRENT", "concurrent_groups"]
 

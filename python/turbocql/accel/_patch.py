@@ -122,6 +122,8 @@ class Driver:
         self.cqltypes, self.protocol, self.query = cqltypes, protocol, query
         self.plans = Plans(cqltypes)
         self._dialect: str | None = None
+        self.pools: Any = None
+        """What `_pools.py` has made for the groups that borrow connections."""
 
     @property
     def name(self) -> str:

@@ -1,21 +1,21 @@
-"""Patches methods of the driver's futures and of its connection pools."""
+"""Patches methods of the driver's futures."""
 
 from __future__ import annotations
 
-import collections
-import threading
 import time
 from types import ModuleType
 from typing import Any
 
 from .. import _core
 from ._checked import Checked, loaded
-from ._origin import NotReplaced, is_own
+from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
+from ._pools import Borrowing, Returning
 from ._sources import Sources
 from ._statements import CLUSTER
+from ._thread_events import thread_events
 
-__all__ = ["response_groups", "result_sets", "thread_events"]
+__all__ = ["response_groups", "result_sets"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "_start_timer": ("a4fd3cc5d61c",),
@@ -47,64 +47,6 @@ _IMITATED: dict[str, tuple[str, ...]] = {
     "policies.NoSpeculativeExecutionPlan.next_execution": ("cf59b5678019",),
 }
 """Functions that native code does not call, because it does their work itself."""
-
-
-def thread_events(
-    module: ModuleType, checked: Checked, names: tuple[str, ...] = ("Event", "Lock")
-) -> _core.ThreadEvents:
-    """Returns an object with which native code makes and sets events of `threading`.
-
-    `module` is a module of the driver. Each of `names` must be the same object in `module` as in
-    `threading`.
-
-    Raises: NotReplaced, if a class of `threading` is not CPython's own, as under gevent and
-        eventlet, or if native code would make or set events differently.
-    """
-    lock = threading.Lock()
-    event, condition = threading.Event, threading.Condition
-    if type(lock).__module__ not in ("_thread", "builtins"):
-        raise NotReplaced("the locks of this process are not CPython's")
-    for name in names:
-        checked.add_entry(module, name, vars(threading)[name])
-    for owner, names in (
-        (event, ("__init__", "set", "wait")),
-        (condition, ("__init__", "notify", "notify_all", "wait", "__enter__", "__exit__")),
-    ):
-        checked.expect_none(owner, "__setattr__", "__new__")
-        for name in names:
-            checked.add_attribute(owner, name)
-            if not is_own(threading, owner, name):
-                raise NotReplaced(f"threading.{owner.__name__}.{name} has been replaced")
-    events = _core.ThreadEvents(
-        event,
-        condition,
-        collections.deque,
-        type(lock),
-        type(threading.RLock()),
-        threading.Lock,
-        object.__new__,
-    )
-    own, native = event(), events.event()
-    if _description(own) != _description(native):
-        raise NotReplaced("this Python makes events that differ from those that turbocql knows")
-    for sample in (own, native):
-        sample.set()
-    if _description(own) != _description(native):
-        raise NotReplaced("this Python sets events differently from turbocql")
-    return events
-
-
-def _description(event: Any) -> list[Any]:
-    """Returns the attributes of an event and of its condition, in a form that can be compared."""
-    condition = event._cond
-    functions = [getattr(condition, name) for name in ("acquire", "release")]
-    return [
-        *(type(event), type(condition), type(condition._lock)),
-        *(list(vars(event)), list(vars(condition))),
-        *(event._flag, condition._waiters, condition._lock.locked()),
-        *([function.__self__ is condition._lock for function in functions]),
-        *([function.__name__ for function in functions]),
-    ]
 
 
 _RESULT_SET: dict[str, tuple[str, ...]] = {
@@ -197,32 +139,6 @@ class Responses(Group):
         return patches
 
 
-_RETURN_CONNECTION = ("174f793685be", "1301db82f41b")
-
-
-class Pools(Group):
-    """Patches the method that returns a connection to its pool after each response."""
-
-    part = "responses"
-    needs = CLUSTER
-    names = ("pool.HostConnection.return_connection",)
-
-    def patches(self, driver: Driver) -> list[Patch]:
-        pool, cluster = loaded("pool"), loaded("cluster")
-        checked = Checked(Sources())
-        name = "return_connection"
-        original = checked.expect(pool, f"HostConnection.{name}", _RETURN_CONNECTION)
-        checked.add_entry(pool, "Condition", threading.Condition)
-        events = thread_events(cluster, checked)
-        owner = pool.HostConnection
-        stand_in = _core.ReturnStandIn(original, owner, checked.usual(), events)
-        replacement = stand_in.function()
-        patch = Patch(
-            owner, name, self.names[0], replacement, stand_in.counts, problem=checked.problem
-        )
-        return [patch]
-
-
 def response_groups() -> list[Group]:
     """All groups that patch futures and pools."""
-    return [Responses(), Pools()]
+    return [Responses(), Returning(), Borrowing()]

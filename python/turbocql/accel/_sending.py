@@ -12,8 +12,8 @@ from ._checked import Checked, loaded
 from ._frames import has_methods
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
-from ._responses import thread_events
 from ._sources import Sources
+from ._thread_events import thread_events
 
 __all__ = ["LIBEV", "sending_groups"]
 

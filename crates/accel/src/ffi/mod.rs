@@ -9,6 +9,7 @@ pub mod batch_body;
 pub mod call;
 pub mod cassandra_util;
 pub mod dialect;
+pub mod instance;
 pub mod operators;
 pub mod record;
 pub mod socket;

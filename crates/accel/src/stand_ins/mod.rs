@@ -10,6 +10,7 @@ mod counts;
 mod dependence;
 pub mod deserialize;
 mod entries;
+mod fields;
 pub mod frames;
 pub mod key_parts;
 pub mod lazy;

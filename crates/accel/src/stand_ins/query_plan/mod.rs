@@ -7,6 +7,7 @@
 mod distance;
 mod replicas;
 mod shuffle;
+pub mod tablets;
 mod token_aware;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

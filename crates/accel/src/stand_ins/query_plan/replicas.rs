@@ -1,10 +1,11 @@
 //! Finds the replicas of a partition key in the driver's token map or in its tablets.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 use turbocql_codec::token::murmur3;
 
 use super::MetadataClasses;
+use super::tablets::{Tablet, bisect_left, integer, tablet};
 
 /// The classes of the driver whose objects are read natively.
 pub struct Ring {
@@ -63,7 +64,8 @@ impl Ring {
             token => token,
         };
         if let Some(classes) = &self.tablets {
-            match tablet(metadata, &classes.tablets, keyspace, query, token)? {
+            let table = || query.getattr(pyo3::intern!(py, "table"));
+            match tablet(metadata, &classes.tablets, keyspace, table, token)? {
                 Tablet::Of(tablet) => return Ok(Some(Source::Tablet(tablet))),
                 Tablet::Unknown => return Ok(None),
                 Tablet::None => {}
@@ -108,74 +110,4 @@ fn has_own_method(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(attributes) = attributes.cast_into_exact::<PyDict>() else { return Ok(true) };
     Ok(attributes.contains(pyo3::intern!(py, "get_replicas"))?
         || attributes.contains(pyo3::intern!(py, "get_tablet_for_key"))?)
-}
-
-enum Tablet<'py> {
-    Of(Bound<'py, PyAny>),
-    /// The table has no tablets, or none of its tablets includes the token.
-    None,
-    /// The driver must look the tablet up.
-    Unknown,
-}
-
-fn tablet<'py>(
-    metadata: &Bound<'py, PyAny>,
-    class: &Py<PyType>,
-    keyspace: &Bound<'py, PyAny>,
-    query: &Bound<'py, PyAny>,
-    token: i64,
-) -> PyResult<Tablet<'py>> {
-    let py = metadata.py();
-    let tablets = metadata.getattr(pyo3::intern!(py, "_tablets"))?;
-    if !tablets.get_type().is(class) || has_own_method(&tablets)? {
-        return Ok(Tablet::Unknown);
-    }
-    let by_table = tablets.getattr(pyo3::intern!(py, "_tablets"))?;
-    let Ok(by_table) = by_table.cast_into_exact::<PyDict>() else { return Ok(Tablet::Unknown) };
-    if by_table.is_empty() {
-        return Ok(Tablet::None);
-    }
-    let table = query.getattr(pyo3::intern!(py, "table"))?;
-    let Some(of_table) = by_table.get_item((keyspace, table))? else { return Ok(Tablet::None) };
-    let Ok(of_table) = of_table.cast_into_exact::<PyList>() else { return Ok(Tablet::Unknown) };
-    if of_table.is_empty() {
-        return Ok(Tablet::None);
-    }
-    let last_token = pyo3::intern!(py, "last_token");
-    let position = bisect_left(&of_table, token, |tablet| integer(tablet, last_token))?;
-    let Some(position) = position else { return Ok(Tablet::Unknown) };
-    let Ok(tablet) = of_table.get_item(position) else { return Ok(Tablet::None) };
-    match integer(&tablet, pyo3::intern!(py, "first_token"))? {
-        Some(first) if token > first => Ok(Tablet::Of(tablet)),
-        Some(_) => Ok(Tablet::None),
-        None => Ok(Tablet::Unknown),
-    }
-}
-
-/// Returns the value of an attribute; None if it is not an `int` of at most 64 bits.
-fn integer(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<Option<i64>> {
-    let value = object.getattr(name)?;
-    Ok(value.cast_exact::<PyInt>().ok().and_then(|value| value.extract().ok()))
-}
-
-/// Returns the position of the first item whose number is not less than `number`, like Python's
-/// `bisect_left`. Returns None if an item has no number, or if the list became
-/// shorter meanwhile.
-fn bisect_left<'py>(
-    list: &Bound<'py, PyList>,
-    number: i64,
-    value: impl Fn(&Bound<'py, PyAny>) -> PyResult<Option<i64>>,
-) -> PyResult<Option<usize>> {
-    let (mut low, mut high) = (0, list.len());
-    while low < high {
-        let middle = low.midpoint(high);
-        // Another thread may have shortened the list.
-        let Ok(item) = list.get_item(middle) else { return Ok(None) };
-        match value(&item)? {
-            Some(value) if value < number => low = middle + 1,
-            Some(_) => high = middle,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(low))
 }

@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PySet, PyType};
 
-use super::counts::Counts;
-use super::response::events::ThreadEvents;
-use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
+use crate::stand_ins::counts::Counts;
+use crate::stand_ins::response::events::ThreadEvents;
+use crate::stand_ins::usual::Usual;
 
 /// Stands in for a pool's `return_connection(connection)`, if the connection stays open.
 #[pyclass(frozen, module = "turbocql._core")]
