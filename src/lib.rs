@@ -100,7 +100,9 @@ mod _core {
     #[pymodule_export]
     use turbocql_accel::stand_ins::response::events::ThreadEvents;
     #[pymodule_export]
-    use turbocql_accel::stand_ins::response::{ResponseStandIn, Responses};
+    use turbocql_accel::stand_ins::response::{
+        QueryStandIn, RequestSender, ResponseStandIn, Responses,
+    };
     #[pymodule_export]
     use turbocql_accel::stand_ins::result::ResultStandIn;
     #[pymodule_export]

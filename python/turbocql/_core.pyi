@@ -337,7 +337,12 @@ class ResponseStandIn:
 
 class ReturnStandIn:
     def __init__(
-        self, original: Any, owner: type[Any], usual: Usual, events: ThreadEvents
+        self,
+        original: Any,
+        owner: type[Any],
+        usual: Usual,
+        has_fields: Callable[[type[Any]], bool],
+        events: ThreadEvents,
     ) -> None: ...
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
@@ -355,6 +360,23 @@ class Pools:
 
 class BorrowStandIn:
     def __init__(self, original: Any, pools: Pools) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
+class RequestSender:
+    def __init__(
+        self,
+        pools: Pools,
+        is_usual_connection: Callable[[type[Any]], bool],
+        names: tuple[dict[str, Any], dict[str, Any]],
+        io: tuple[Any, type[Any]],
+        is_scylla: bool,
+    ) -> None: ...
+
+class QueryStandIn:
+    def __init__(
+        self, original: Any, owner: type[Any], usual: Usual, requests: RequestSender
+    ) -> None: ...
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
 

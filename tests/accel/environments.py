@@ -37,7 +37,7 @@ _FUTURES = {
         *("add_callback", "add_errback", "add_callbacks", "clear_callbacks", "result"),
     )
 }
-_FUTURES.add("pool.HostConnection.borrow_connection")
+_FUTURES |= {"pool.HostConnection.borrow_connection", "cluster.ResponseFuture._query"}
 """Methods that the accelerator replaces only if it knows their sources. It knows those of the
 current scylla-driver and of both releases of cassandra-driver."""
 LEFT: dict[str, set[str]] = {

@@ -11,83 +11,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cassandra import connection as connections
 from cassandra import pool as pools
-from cassandra.metadata import Metadata, Murmur3Token
-from cassandra.pool import Host, HostConnection
+from cassandra.metadata import Murmur3Token
+from cassandra.pool import HostConnection
 from tests.accel.answers import answer
 from tests.accel.environments import LEFT
 from tests.accel.futures import IS_SCYLLA
+from tests.accel.pools import Connection, a_pool, all_connections
 from tests.accel.statements import seams
 
 from turbocql import accel
 
 BORROW = "pool.HostConnection.borrow_connection"
-SHARDS = 4
-
-
-class Connection:
-    """Imitates a connection. It has the driver's own `get_request_id`."""
-
-    is_closed = is_defunct = orphaned_threshold_reached = False
-    in_flight = highest_request_id = 0
-    get_request_id = connections.Connection.get_request_id
-
-    def __init__(self, name: Any) -> None:
-        self.name = name
-        self.lock = threading.RLock()
-        self.in_flight = 3
-        self.max_request_id = 100
-        self.request_ids = deque(range(10, 30))
-        self.highest_request_id = 29
-
-
-class Cluster:
-    """Imitates a cluster."""
-
-    def __init__(self) -> None:
-        self.shard_aware_options = SimpleNamespace(disable=False)
-        self.metadata = Metadata()
-
-
-class Session:
-    """Imitates a session. It records what is submitted to its executor."""
-
-    def __init__(self) -> None:
-        self.submitted: list[Any] = []
-        self.cluster = Cluster()
-
-    def submit(self, function: Any, *arguments: Any) -> None:
-        self.submitted.append((function.__name__, len(arguments)))
-
-
-def a_pool() -> Any:
-    """Returns a pool with one connection for each shard; in cassandra-driver, with one."""
-    made: Any = HostConnection.__new__(HostConnection)
-    made.host = Host.__new__(Host)
-    made.host.endpoint = "endpoint"
-    made._session = Session()
-    made._lock = threading.Lock()
-    made._stream_available_condition = threading.Condition(threading.Lock())
-    made._is_replacing = False
-    made._keyspace = "shop"
-    made._trash = set()
-    if IS_SCYLLA:
-        from cassandra.shard_info import _ShardingInfo
-
-        made._connecting = set()
-        made._connections = {shard: Connection(shard) for shard in range(SHARDS)}
-        made.host.host_id = "host 1"
-        made.host.sharding_info = _ShardingInfo(0, SHARDS, "", "", 12, "", "")
-    else:
-        made._connection = Connection(0)
-    return made
-
-
-def all_connections(pool: Any) -> list[Any]:
-    return list(pool._connections.values()) if IS_SCYLLA else [pool._connection]
-
-
 TOKENS = [-(2**63) + 1, -(2**40), -1, 0, 5, 2**52 + 12345, 2**63 - 1]
 
 

@@ -34,7 +34,7 @@ OWN = {
                 "._serializers_module",
             ),
             *("._checked", "._concurrent", "._frames", "._policies", "._pools"),
-            *("._responses", "._sending", "._thread_events"),
+            *("._querying", "._responses", "._sending", "._thread_events"),
             "._sources",
             *("._start", "._statements", "._variable"),
         )

@@ -46,6 +46,7 @@ REQUESTS = {
             "__init__",
             "_start_timer",
             "_cancel_timer",
+            "_query",
             "_set_result",
             "_set_final_result",
             "result",

@@ -14,7 +14,7 @@ from ._origin import NotReplaced, expect_versions, function, is_function_of, res
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
 
-__all__ = ["frame_groups", "has_methods"]
+__all__ = ["frame_groups", "has_fields", "has_methods"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "Connection.process_io_buffer": ("9757693dcced", "ca228df7ebdc"),
@@ -74,6 +74,30 @@ def has_methods(own: dict[str, Any]) -> Callable[[type[Any]], bool]:
     return is_usual
 
 
+def has_fields(names: tuple[str, ...], **own: Any) -> Callable[[type[Any]], bool]:
+    """Returns a function that says whether native code may read the attributes of a class's
+    instances in their dicts.
+
+    The class must not have descriptors that compute or store the attributes `names`. The attributes
+    `own` of the class must have these values, or be native stand-ins for them.
+    """
+    is_usual = has_methods(
+        {
+            **own,
+            "__setattr__": object.__setattr__,
+            "__getattribute__": object.__getattribute__,
+        }
+    )
+
+    def has(cls: type[Any]) -> bool:
+        if not is_usual(cls) or any(resolved(cls, name) for name in ("__bool__", "__len__")):
+            return False
+        found = [resolved(cls, name) for name in names]
+        return not any(each and hasattr(type(each[1]), "__get__") for each in found)
+
+    return has
+
+
 class Frames(Group):
     """Patches the methods of connections that read frames, and decode and dispatch messages."""
 
@@ -109,14 +133,15 @@ class Frames(Group):
         if not {3, 4, 5} <= set(driver.protocol.ProtocolVersion.SUPPORTED_VERSIONS):
             raise NotReplaced("the driver does not support protocol versions 3 to 5")
         checked.add_attribute(driver.protocol.ProtocolVersion, "SUPPORTED_VERSIONS")
-        own = {
-            **methods,
-            "__setattr__": object.__setattr__,
-            "__getattribute__": object.__getattribute__,
-        }
         frames = _core.Frames(
             checked.usual(),
-            has_methods(own),
+            has_fields(
+                (
+                    *("_continuous_paging_sessions", "orphaned_request_ids", "msg_received"),
+                    *("_requests", "lock", "request_ids"),
+                ),
+                **methods,
+            ),
             originals["Connection.process_io_buffer"],
             connection._ConnectionIOBuffer,
             io.BytesIO,

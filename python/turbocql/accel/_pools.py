@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from .. import _core
 from ._checked import Checked, loaded
-from ._frames import has_methods
-from ._origin import NotReplaced, resolved
+from ._frames import has_fields
+from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
 from ._statements import CLUSTER
 from ._thread_events import thread_events
 
-__all__ = ["Borrowing", "Returning", "has_fields", "native_pools"]
+__all__ = ["Borrowing", "Returning", "native_pools"]
 
 _RETURN_CONNECTION = ("174f793685be", "1301db82f41b")
 
@@ -36,7 +35,11 @@ class Returning(Group):
         checked.add_entry(pool, "Condition", threading.Condition)
         events = thread_events(cluster, checked)
         owner = pool.HostConnection
-        stand_in = _core.ReturnStandIn(original, owner, checked.usual(), events)
+        checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
+        for attribute in ("_trash", "_stream_available_condition"):
+            checked.add_attribute(owner, attribute)
+        has = has_fields(("lock", "in_flight"), is_defunct=False, is_closed=False)
+        stand_in = _core.ReturnStandIn(original, owner, checked.usual(), has, events)
         replacement = stand_in.function()
         patch = Patch(
             owner, name, self.names[0], replacement, stand_in.counts, problem=checked.problem
@@ -156,27 +159,3 @@ def _shards(checked: Checked) -> Any:
     checked.expect_none(metadata.Murmur3Token, "value")
     names = ("shard_aware_options", "metadata", "sharding_info", "host_id")
     return metadata.Murmur3Token, tablets, sharding._ShardingInfo, has_fields(names)
-
-
-def has_fields(names: tuple[str, ...], **own: Any) -> Callable[[type[Any]], bool]:
-    """Returns a function that says whether native code may read the attributes of a class's
-    instances in their dicts.
-
-    The class must not have descriptors that compute or store the attributes `names`. The attributes
-    `own` of the class must have these values, or be native stand-ins for them.
-    """
-    is_usual = has_methods(
-        {
-            **own,
-            "__setattr__": object.__setattr__,
-            "__getattribute__": object.__getattribute__,
-        }
-    )
-
-    def has(cls: type[Any]) -> bool:
-        if not is_usual(cls) or any(resolved(cls, name) for name in ("__bool__", "__len__")):
-            return False
-        found = [resolved(cls, name) for name in names]
-        return not any(each and hasattr(type(each[1]), "__get__") for each in found)
-
-    return has

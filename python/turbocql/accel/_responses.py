@@ -11,6 +11,7 @@ from ._checked import Checked, loaded
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._pools import Borrowing, Returning
+from ._querying import Querying
 from ._sources import Sources
 from ._statements import CLUSTER
 from ._thread_events import thread_events
@@ -53,6 +54,13 @@ _RESULT_SET: dict[str, tuple[str, ...]] = {
     "ResultSet.__init__": ("f37e2ab3a721",),
     "ResultSet._set_current_rows": ("1dc97145244b",),
 }
+
+_ATTRIBUTES = (
+    *("coordinator_host", "_warnings", "_custom_payload", "_paging_state", "_col_names"),
+    *("_col_types", "_metrics", "_event", "_callback_lock", "_callbacks", "_retry_aborted"),
+    "_final_result",
+)
+"""The attributes of futures that native code reads or sets in the dict of a future."""
 
 
 def result_sets(cluster: ModuleType, checked: Checked) -> _core.ResultSets:
@@ -100,6 +108,8 @@ class Responses(Group):
             module, _, function = name.partition(".")
             checked.expect(loaded(module), function, known)
         checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
+        for name in _ATTRIBUTES:
+            checked.add_attribute(owner, name)
         checked.add_entry(cluster, "time", time)
         checked.add_entry(cluster, "ResultMessage", driver.protocol.ResultMessage)
         checked.add_entry(cluster, "log", cluster.log)
@@ -141,4 +151,4 @@ class Responses(Group):
 
 def response_groups() -> list[Group]:
     """All groups that patch futures and pools."""
-    return [Responses(), Returning(), Borrowing()]
+    return [Responses(), Returning(), Borrowing(), Querying()]

@@ -9,7 +9,7 @@ import socket
 
 from .. import _core
 from ._checked import Checked, loaded
-from ._frames import has_methods
+from ._frames import has_fields
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
@@ -64,14 +64,13 @@ class Sending(Group):
             checked.add_entry(reactor, name, value)
         checked.expect_none(socket.socket, "send", "fileno", "__getattribute__", "__getattr__")
         events = thread_events(reactor, checked, ("Lock",))
-        own = {
-            **originals,
-            "__setattr__": object.__setattr__,
-            "__getattribute__": object.__getattribute__,
-        }
         sending = _core.Sending(
             checked.usual(),
-            has_methods(own),
+            has_fields(
+                ("deque", "_deque_lock", "_socket", "in_flight"),
+                **originals,
+                **dict.fromkeys(("is_closed", "is_defunct", "_write_watcher_is_active"), False),
+            ),
             events,
             vars(reactor),
             reactor.LibevLoop,

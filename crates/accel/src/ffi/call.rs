@@ -93,6 +93,29 @@ pub fn stands_for(object: &Bound<'_, PyAny>, original: &Py<PyAny>) -> bool {
     object.is(original) || replaced == Some(original.as_ptr())
 }
 
+/// Calls a function. The last arguments are passed by name, with the names `names`.
+pub fn with_names<'py, const N: usize>(
+    function: &Bound<'py, PyAny>,
+    arguments: [&Bound<'py, PyAny>; N],
+    names: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let pointers = arguments.map(|argument| argument.as_ptr());
+    let positional = N - names.len().min(N);
+    // SAFETY: the `Bound`s keep the function, the arguments and the names alive during the call,
+    // and prove that the GIL is held. All callers pass a tuple of at most `N` different `str`. The
+    // array has `positional` arguments, and then one for each name, as vectorcall demands. The
+    // result is a new reference, or null with an exception. Tests: accel/test_querying.py.
+    unsafe {
+        let result = ffi::PyObject_Vectorcall(
+            function.as_ptr(),
+            pointers.as_ptr(),
+            positional,
+            names.as_ptr(),
+        );
+        Bound::from_owned_ptr_or_err(function.py(), result)
+    }
+}
+
 fn make_class(py: Python<'_>) -> PyResult<Py<PyType>> {
     let offset = |name: &'static std::ffi::CStr, offset: usize| ffi::PyMemberDef {
         name: name.as_ptr(),

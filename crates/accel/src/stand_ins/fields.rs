@@ -3,7 +3,7 @@
 //!
 //! The class of an object must look attributes up as `object` does, and it must not have data
 //! descriptors, such as properties, with the names that are read or set. `has_fields` in
-//! `python/turbocql/accel/_pools.py` checks this.
+//! `python/turbocql/accel/_frames.py` checks this.
 //!
 //! This is for objects that live long, such as connections. CPython up to 3.12 makes the dict of an
 //! object when it is read for the first time, and the dict takes more memory than the attributes.
@@ -52,6 +52,49 @@ impl<'a, 'py> Fields<'a, 'py> {
 
     pub fn set(&self, name: &Bound<'py, PyString>, value: impl IntoPyObject<'py>) -> PyResult<()> {
         self.dict.set_item(name, value)
+    }
+}
+
+/// The attributes of an object, which are read in its dict only if that is quicker.
+///
+/// The futures of scylla-driver have more attributes than CPython stores without a dict, so each of
+/// them has a dict when its request is sent. Their attributes are read in this dict. The futures of
+/// cassandra-driver need no dict, which would take more memory.
+pub struct State<'a, 'py> {
+    object: &'a Bound<'py, PyAny>,
+    fields: Option<Fields<'a, 'py>>,
+}
+
+impl<'a, 'py> State<'a, 'py> {
+    pub fn of(object: &'a Bound<'py, PyAny>, in_dict: bool) -> State<'a, 'py> {
+        State { object, fields: in_dict.then(|| Fields::of(object)).flatten() }
+    }
+
+    pub fn object(&self) -> &'a Bound<'py, PyAny> {
+        self.object
+    }
+
+    pub fn get(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.fields {
+            Some(fields) => fields.get(name),
+            None => self.object.getattr(name),
+        }
+    }
+
+    /// Whether an attribute is true. If attributes are read in the dict, this is only for those
+    /// that are false in the class.
+    pub fn is_true(&self, name: &Bound<'py, PyString>) -> PyResult<bool> {
+        match &self.fields {
+            Some(fields) => fields.is_true(name),
+            None => self.object.getattr(name)?.is_truthy(),
+        }
+    }
+
+    pub fn set(&self, name: &Bound<'py, PyString>, value: impl IntoPyObject<'py>) -> PyResult<()> {
+        match &self.fields {
+            Some(fields) => fields.set(name, value),
+            None => self.object.setattr(name, value),
+        }
     }
 }
 

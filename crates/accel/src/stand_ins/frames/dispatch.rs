@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use super::Frames;
+use crate::stand_ins::fields::State;
 
 /// The header of a frame.
 #[derive(Clone, Copy)]
@@ -80,12 +81,11 @@ impl Frames {
     /// that the server pushes, and responses that arrive after the request's timeout.
     fn is_special(&self, connection: &Bound<'_, PyAny>, stream: i16) -> PyResult<bool> {
         let py = connection.py();
-        if stream < 0
-            || connection.getattr(pyo3::intern!(py, "_continuous_paging_sessions"))?.is_truthy()?
-        {
+        let state = State::of(connection, true);
+        if stream < 0 || state.get(pyo3::intern!(py, "_continuous_paging_sessions"))?.is_truthy()? {
             return Ok(true);
         }
-        let orphaned = connection.getattr(pyo3::intern!(py, "orphaned_request_ids"))?;
+        let orphaned = state.get(pyo3::intern!(py, "orphaned_request_ids"))?;
         Ok(orphaned.is_truthy()? && orphaned.contains(stream)?)
     }
 
@@ -140,9 +140,10 @@ impl Frames {
         put_back: &dyn Fn() -> PyResult<()>,
     ) -> PyResult<()> {
         let py = connection.py();
-        connection.setattr(pyo3::intern!(py, "msg_received"), true)?;
+        let state = State::of(connection, true);
+        state.set(pyo3::intern!(py, "msg_received"), true)?;
         let stream = header.stream.into_pyobject(py)?;
-        let requests = connection.getattr(pyo3::intern!(py, "_requests"))?;
+        let requests = state.get(pyo3::intern!(py, "_requests"))?;
         let request = match requests.cast_exact::<PyDict>() {
             Ok(requests) => {
                 let request = requests.get_item(&stream)?;
@@ -185,7 +186,7 @@ impl Frames {
         drop(response);
         drop(callback);
         // The callback may have begun a session of continuous paging.
-        let sessions = connection.getattr(pyo3::intern!(py, "_continuous_paging_sessions"))?;
+        let sessions = state.get(pyo3::intern!(py, "_continuous_paging_sessions"))?;
         if sessions.is_truthy()? && sessions.contains(&stream)? {
             let session = sessions.get_item(&stream)?;
             if session.getattr(pyo3::intern!(py, "released"))?.is_truthy()? {
@@ -288,9 +289,10 @@ impl Frames {
 /// Frees a stream for another request.
 fn free(connection: &Bound<'_, PyAny>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = connection.py();
-    let lock = connection.getattr(pyo3::intern!(py, "lock"))?;
+    let state = State::of(connection, true);
+    let lock = state.get(pyo3::intern!(py, "lock"))?;
     lock.call_method0(pyo3::intern!(py, "acquire"))?;
-    let ids = connection.getattr(pyo3::intern!(py, "request_ids"));
+    let ids = state.get(pyo3::intern!(py, "request_ids"));
     let freed = ids.and_then(|ids| ids.call_method1(pyo3::intern!(py, "append"), (stream,)));
     lock.call_method0(pyo3::intern!(py, "release"))?;
     freed.map(drop)

@@ -5,6 +5,8 @@ use pyo3::types::{PySet, PyType};
 
 use crate::ffi::call::{self, StandIn};
 use crate::stand_ins::counts::Counts;
+use crate::stand_ins::fields::{State, integer};
+use crate::stand_ins::frames::UsualClasses;
 use crate::stand_ins::response::events::ThreadEvents;
 use crate::stand_ins::usual::Usual;
 
@@ -15,6 +17,8 @@ pub struct ReturnStandIn {
     /// Only pools of exactly this class are handled natively.
     class: Py<PyType>,
     usual: Py<Usual>,
+    /// Tells for which classes of connections the attributes may be read in dicts.
+    connections: UsualClasses,
     events: Py<ThreadEvents>,
     counts: Counts,
 }
@@ -26,9 +30,18 @@ impl ReturnStandIn {
         original: Py<PyAny>,
         owner: Py<PyType>,
         usual: Py<Usual>,
+        has_fields: Py<PyAny>,
         events: Py<ThreadEvents>,
     ) -> ReturnStandIn {
-        ReturnStandIn { original, class: owner, usual, events, counts: Counts::default() }
+        let connections = UsualClasses::new(has_fields);
+        ReturnStandIn {
+            original,
+            class: owner,
+            usual,
+            connections,
+            events,
+            counts: Counts::default(),
+        }
     }
 
     /// Returns the function that replaces the driver's.
@@ -52,20 +65,22 @@ impl StandIn for ReturnStandIn {
         if !pool.get_type().is(&stand_in.class) || !stand_in.usual.get().holds(py)? {
             return Ok(None);
         }
-        if !is_usual(pool, connection)? {
+        let in_dict = stand_in.connections.has(&connection.get_type())?;
+        let states = (State::of(pool, true), State::of(connection, in_dict));
+        if !is_usual(&states)? {
             return Ok(None);
         }
-        let lock = connection.getattr(pyo3::intern!(py, "lock"))?;
+        let lock = states.1.get(pyo3::intern!(py, "lock"))?;
         lock.call_method0(pyo3::intern!(py, "acquire"))?;
-        let changed = one_less(connection);
+        let changed = one_less(&states.1);
         lock.call_method0(pyo3::intern!(py, "release"))?;
         changed?;
-        let condition = pool.getattr(pyo3::intern!(py, "_stream_available_condition"))?;
+        let condition = states.0.get(pyo3::intern!(py, "_stream_available_condition"))?;
         stand_in.events.get().notify(&condition)?;
         // Another thread may have changed the connection while this one waited for the lock. If so,
         // the driver's method does the rest. Its argument `stream_was_orphaned` is true, so that it
         // does not lower `in_flight` a second time.
-        if !is_usual(pool, connection)? {
+        if !is_usual(&states)? {
             let return_connection = stand_in.original.bind(py);
             return return_connection.call1((pool, connection, true)).map(Some);
         }
@@ -83,19 +98,22 @@ impl StandIn for ReturnStandIn {
 /// Whether the driver would only lower `in_flight` of a returned connection, and notify a thread
 /// that waits for a stream. It does more with a defunct or closed connection, or if the pool is
 /// about to close one of its connections.
-fn is_usual(pool: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = pool.py();
+fn is_usual((pool, connection): &(State<'_, '_>, State<'_, '_>)) -> PyResult<bool> {
+    let py = pool.object().py();
     for name in [pyo3::intern!(py, "is_defunct"), pyo3::intern!(py, "is_closed")] {
-        if connection.getattr(name)?.is_truthy()? {
+        if connection.is_true(name)? {
             return Ok(false);
         }
     }
-    let trash = pool.getattr(pyo3::intern!(py, "_trash"))?;
+    let trash = pool.get(pyo3::intern!(py, "_trash"))?;
     Ok(trash.is_exact_instance_of::<PySet>() && !trash.is_truthy()?)
 }
 
-fn one_less(connection: &Bound<'_, PyAny>) -> PyResult<()> {
-    let name = pyo3::intern!(connection.py(), "in_flight");
-    let in_flight = connection.getattr(name)?.sub(1)?;
-    connection.setattr(name, in_flight)
+fn one_less(connection: &State<'_, '_>) -> PyResult<()> {
+    let name = pyo3::intern!(connection.object().py(), "in_flight");
+    let in_flight = connection.get(name)?;
+    match integer(&in_flight) {
+        Some(count @ 0..) => connection.set(name, count - 1),
+        _ => connection.set(name, in_flight.sub(1)?),
+    }
 }

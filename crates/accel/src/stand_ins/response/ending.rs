@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use super::Responses;
 use super::callbacks::after;
 use crate::ffi::attribute;
+use crate::stand_ins::fields::State;
 
 const VOID: i64 = 1;
 const ROWS: i64 = 2;
@@ -86,7 +87,8 @@ impl Responses {
         is_rows: bool,
     ) -> PyResult<()> {
         let py = future.py();
-        future.setattr(pyo3::intern!(py, "coordinator_host"), host)?;
+        let state = State::of(future, self.is_scylla);
+        state.set(pyo3::intern!(py, "coordinator_host"), host)?;
         if pool.is_truthy()?
             && !(self.is_scylla && pool.getattr(pyo3::intern!(py, "is_shutdown"))?.is_truthy()?)
         {
@@ -96,7 +98,7 @@ impl Responses {
             (pyo3::intern!(py, "_warnings"), pyo3::intern!(py, "warnings")),
             (pyo3::intern!(py, "_custom_payload"), pyo3::intern!(py, "custom_payload")),
         ] {
-            future.setattr(own, attribute::optional(response, name)?)?;
+            state.set(own, attribute::optional(response, name)?)?;
         }
         let set_final_result = pyo3::intern!(py, "_set_final_result");
         if !is_rows {
@@ -104,10 +106,10 @@ impl Responses {
         }
         let names = response.getattr(pyo3::intern!(py, "column_names"))?;
         let paging_state = response.getattr(pyo3::intern!(py, "paging_state"))?;
-        future.setattr(pyo3::intern!(py, "_paging_state"), paging_state)?;
-        future.setattr(pyo3::intern!(py, "_col_names"), &names)?;
+        state.set(pyo3::intern!(py, "_paging_state"), paging_state)?;
+        state.set(pyo3::intern!(py, "_col_names"), &names)?;
         let types = response.getattr(pyo3::intern!(py, "column_types"))?;
-        future.setattr(pyo3::intern!(py, "_col_types"), types)?;
+        state.set(pyo3::intern!(py, "_col_types"), types)?;
         let rows = response.getattr(pyo3::intern!(py, "parsed_rows"))?;
         let row_factory = pyo3::intern!(py, "row_factory");
         let rows = future.call_method1(row_factory, (names, rows))?;
@@ -147,26 +149,27 @@ impl Responses {
         response: &Bound<'py, PyAny>,
     ) -> PyResult<bool> {
         let py = future.py();
+        let state = State::of(future, self.is_scylla);
         let events = self.events.get();
-        if !future.getattr(pyo3::intern!(py, "_metrics"))?.is_none() {
+        if !state.get(pyo3::intern!(py, "_metrics"))?.is_none() {
             return Ok(false);
         }
         future.call_method0(pyo3::intern!(py, "_cancel_timer"))?;
-        let event = future.getattr(pyo3::intern!(py, "_event"))?;
+        let event = state.get(pyo3::intern!(py, "_event"))?;
         // If false is returned, the driver's method cancels the timer again, which has no effect.
-        let lock = future.getattr(pyo3::intern!(py, "_callback_lock"))?;
+        let lock = state.get(pyo3::intern!(py, "_callback_lock"))?;
         if !events.is_free(&lock)? {
             return Ok(false);
         }
         let callbacks = pyo3::intern!(py, "_callbacks");
-        let Some(earlier) = calls(&future.getattr(callbacks)?)? else { return Ok(false) };
-        if self.is_scylla && future.getattr(pyo3::intern!(py, "_retry_aborted"))?.is_truthy()? {
+        let Some(earlier) = calls(&state.get(callbacks)?)? else { return Ok(false) };
+        if self.is_scylla && state.get(pyo3::intern!(py, "_retry_aborted"))?.is_truthy()? {
             return Ok(true);
         }
-        future.setattr(pyo3::intern!(py, "_final_result"), response)?;
+        state.set(pyo3::intern!(py, "_final_result"), response)?;
         // Since the list was read, Python code may have run and added callbacks. They are in the
         // list now. Whoever adds a callback from now on sees the result, and calls the callback.
-        let calls = calls(&future.getattr(callbacks)?)?.unwrap_or(earlier);
+        let calls = calls(&state.get(callbacks)?)?.unwrap_or(earlier);
         events.set(&event)?;
         for call in calls {
             let call = call.bind(py);

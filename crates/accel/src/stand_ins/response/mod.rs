@@ -6,6 +6,7 @@ mod callbacks;
 mod ending;
 pub mod events;
 mod making;
+mod querying;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,6 +17,7 @@ use super::result_set::ResultSets;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
 use events::ThreadEvents;
+pub use querying::{QueryStandIn, RequestSender};
 
 /// The driver's classes and values that the stand-ins use.
 #[pyclass(frozen, module = "turbocql._core")]

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
 use super::counts::Counts;
+use super::fields::State;
 use super::frames::UsualClasses;
 use super::response::events::ThreadEvents;
 use super::usual::Usual;
@@ -95,15 +96,16 @@ impl Sending {
     /// thread holds the lock. The module of `ThreadEvents` says how long the lock stays free.
     fn queue<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Queue<'py>>> {
         let py = connection.py();
-        let messages = connection.getattr(pyo3::intern!(py, "deque"))?;
-        let lock = connection.getattr(pyo3::intern!(py, "_deque_lock"))?;
+        let state = State::of(connection, true);
+        let messages = state.get(pyo3::intern!(py, "deque"))?;
+        let lock = state.get(pyo3::intern!(py, "_deque_lock"))?;
         let is_usual = messages.get_type().is(&self.deque) && self.events.get().is_free(&lock)?;
         Ok(is_usual.then_some(Queue { messages }))
     }
 
     /// Returns the socket of a connection; `None` if the connection uses TLS.
     fn socket<'py>(&self, connection: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let socket = connection.getattr(pyo3::intern!(connection.py(), "_socket"))?;
+        let socket = State::of(connection, true).get(pyo3::intern!(connection.py(), "_socket"))?;
         Ok(socket.get_type().is(&self.socket).then_some(socket))
     }
 

@@ -5,6 +5,7 @@ use pyo3::types::{PyBool, PyBytes};
 
 use super::{Queue, Sending};
 use crate::ffi::socket::{self, SentNow};
+use crate::stand_ins::fields::State;
 
 impl Sending {
     /// Does what the driver's `push` does. Returns false if that method must be called, for example
@@ -66,7 +67,8 @@ impl Sending {
         event_loop: &Bound<'_, PyAny>,
     ) -> PyResult<Option<i32>> {
         let py = connection.py();
-        let in_flight = connection.getattr(pyo3::intern!(py, "in_flight"))?;
+        let state = State::of(connection, true);
+        let in_flight = state.get(pyo3::intern!(py, "in_flight"))?;
         if in_flight.extract::<i64>().ok() != Some(1) || queue.messages.len()? != 0 {
             return Ok(None);
         }
@@ -75,7 +77,7 @@ impl Sending {
             pyo3::intern!(py, "is_closed"),
             pyo3::intern!(py, "is_defunct"),
         ] {
-            if connection.getattr(name)?.is_truthy()? {
+            if state.is_true(name)? {
                 return Ok(None);
             }
         }
