@@ -227,6 +227,11 @@ def metrics(waiting: Any) -> None:
     handler(ValueError("broken"))(waiting)
 
 
+def earlier_id(waiting: Any) -> None:
+    waiting._req_id = 3
+    handler(KeyError(1))(waiting)
+
+
 def attempted_hosts(waiting: Any) -> None:
     waiting.attempted_hosts = SimpleNamespace(append=raising(KeyError("hosts")))
 
@@ -270,7 +275,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "hosts in a deque": deques,
     "own set_result": lambda waiting: setattr(waiting, "_set_result", print),
     "no query": lambda waiting: setattr(waiting, "query", None),
-    "earlier id": lambda waiting: (setattr(waiting, "_req_id", 3), handler(KeyError(1))(waiting)),
+    "earlier id": earlier_id,
 }
 
 

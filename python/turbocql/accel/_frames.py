@@ -14,7 +14,7 @@ from ._origin import NotReplaced, expect_versions, function, is_function_of, res
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
 
-__all__ = ["frame_groups", "has_fields", "has_methods"]
+__all__ = ["expect_fields", "frame_groups", "has_fields", "has_methods"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "Connection.process_io_buffer": ("9757693dcced", "ca228df7ebdc"),
@@ -96,6 +96,17 @@ def has_fields(names: tuple[str, ...], **own: Any) -> Callable[[type[Any]], bool
         return not any(each and hasattr(type(each[1]), "__get__") for each in found)
 
     return has
+
+
+def expect_fields(checked: Checked, owner: type[Any], names: tuple[str, ...]) -> None:
+    """Watches attributes of a class, which native code reads in the dicts of instances.
+
+    Raises: NotReplaced, if the class computes or stores one of the attributes.
+    """
+    if not has_fields(names)(owner):
+        raise NotReplaced(f"{owner.__module__}.{owner.__name__} has attributes of another kind")
+    for name in names:
+        checked.add_attribute(owner, name)
 
 
 class Frames(Group):

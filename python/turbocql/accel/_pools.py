@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from ._checked import Checked, loaded
-from ._frames import has_fields
+from ._frames import expect_fields, has_fields
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._sources import Sources
@@ -36,8 +36,7 @@ class Returning(Group):
         events = thread_events(cluster, checked)
         owner = pool.HostConnection
         checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
-        for attribute in ("_trash", "_stream_available_condition"):
-            checked.add_attribute(owner, attribute)
+        expect_fields(checked, owner, ("_trash", "_stream_available_condition"))
         has = has_fields(("lock", "in_flight"), is_defunct=False, is_closed=False)
         stand_in = _core.ReturnStandIn(original, owner, checked.usual(), has, events)
         replacement = stand_in.function()
@@ -114,6 +113,8 @@ def _new_pools() -> tuple[_core.Pools, Checked, Any]:
         for name, digests in (_OF_SCYLLA if is_scylla else _OF_CASSANDRA).items()
     }
     checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
+    fields = ("host", "_session", "_keyspace", "_connection", "_connections")
+    expect_fields(checked, owner, fields)
     _expect_false(checked, owner, "is_shutdown")
     get_request_id = sources.expect_method(
         connection, connection.Connection, "get_request_id", _GET_REQUEST_ID

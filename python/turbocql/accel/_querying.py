@@ -6,7 +6,7 @@ import io
 
 from .. import _core
 from ._checked import Checked, loaded
-from ._frames import has_fields
+from ._frames import expect_fields, has_fields
 from ._patch import Driver, Group, Patch
 from ._pools import native_pools
 from ._sources import Sources
@@ -41,8 +41,7 @@ class Querying(Group):
         is_scylla = "_routing_token" in sources.source(cluster, name)
         original = checked.expect(cluster, name, _OF_SCYLLA if is_scylla else _OF_CASSANDRA)
         checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
-        for attribute in _ATTRIBUTES:
-            checked.add_attribute(owner, attribute)
+        expect_fields(checked, owner, _ATTRIBUTES)
         send_msg = sources.expect_method(connection, connection.Connection, "send_msg", _SEND_MSG)
         requests = _core.RequestSender(
             native_pools(driver),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from ._checked import Checked, loaded
+from ._frames import expect_fields
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
 from ._pools import Borrowing, Returning
@@ -56,9 +57,13 @@ _RESULT_SET: dict[str, tuple[str, ...]] = {
 }
 
 _ATTRIBUTES = (
+    *("session", "row_factory", "_load_balancer", "message", "query", "timeout", "_retry_policy"),
+    *("_metrics", "prepared_statement", "_bound_result_metadata", "_callback_lock", "_start_time"),
+    *("_host", "_routing_token", "_control_connection_query_attempted", "_page_generation"),
+    *("_retry_aborted", "_spec_execution_plan", "_event", "_errors", "_callbacks", "_errbacks"),
+    *("_control_connection_requests", "attempted_hosts", "_continuous_paging_state", "_timer"),
     *("coordinator_host", "_warnings", "_custom_payload", "_paging_state", "_col_names"),
-    *("_col_types", "_metrics", "_event", "_callback_lock", "_callbacks", "_retry_aborted"),
-    "_final_result",
+    *("_col_types", "_final_result"),
 )
 """The attributes of futures that native code reads or sets in the dict of a future."""
 
@@ -108,8 +113,7 @@ class Responses(Group):
             module, _, function = name.partition(".")
             checked.expect(loaded(module), function, known)
         checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
-        for name in _ATTRIBUTES:
-            checked.add_attribute(owner, name)
+        expect_fields(checked, owner, _ATTRIBUTES)
         checked.add_entry(cluster, "time", time)
         checked.add_entry(cluster, "ResultMessage", driver.protocol.ResultMessage)
         checked.add_entry(cluster, "log", cluster.log)

@@ -5,6 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::Responses;
 use crate::stand_ins::arguments::sorted;
+use crate::stand_ins::fields::State;
 
 const PARAMETERS: [&str; 7] = [
     "self",
@@ -168,8 +169,9 @@ impl Responses {
         future: &Bound<'py, PyAny>,
         name: &Bound<'py, PyString>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let list = future.getattr(name)?;
-        let lock = future.getattr(pyo3::intern!(future.py(), "_callback_lock"))?;
+        let state = State::of(future, self.is_scylla);
+        let list = state.get(name)?;
+        let lock = state.get(pyo3::intern!(future.py(), "_callback_lock"))?;
         if !self.events.get().is_free(&lock)? {
             return Ok(None);
         }

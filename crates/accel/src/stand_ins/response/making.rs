@@ -5,6 +5,7 @@ use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 use super::Responses;
 use crate::stand_ins::arguments::sorted;
+use crate::stand_ins::fields::State;
 
 const PARAMETERS: [&str; 16] = [
     "self",
@@ -54,65 +55,66 @@ impl Responses {
             let value = or_none(position);
             Ok(value.is_truthy()?.then_some(value))
         };
-        future.setattr(pyo3::intern!(py, "session"), session)?;
+        let state = State::of(future, self.is_scylla);
+        state.set(pyo3::intern!(py, "session"), session)?;
         let row_factory = match chosen(8)? {
             Some(row_factory) => row_factory.clone(),
             None => session.getattr(pyo3::intern!(py, "row_factory"))?,
         };
-        future.setattr(pyo3::intern!(py, "row_factory"), row_factory)?;
+        state.set(pyo3::intern!(py, "row_factory"), row_factory)?;
         let load_balancer = match chosen(9)? {
             Some(load_balancer) => load_balancer.clone(),
             None => session
                 .getattr(pyo3::intern!(py, "cluster"))?
                 .getattr(pyo3::intern!(py, "_default_load_balancing_policy"))?,
         };
-        future.setattr(pyo3::intern!(py, "_load_balancer"), load_balancer)?;
-        future.setattr(pyo3::intern!(py, "message"), message)?;
-        future.setattr(pyo3::intern!(py, "query"), query)?;
-        future.setattr(pyo3::intern!(py, "timeout"), timeout)?;
-        future.setattr(pyo3::intern!(py, "_retry_policy"), retry_policy)?;
-        future.setattr(pyo3::intern!(py, "_metrics"), or_none(5))?;
-        future.setattr(pyo3::intern!(py, "prepared_statement"), or_none(6))?;
+        state.set(pyo3::intern!(py, "_load_balancer"), load_balancer)?;
+        state.set(pyo3::intern!(py, "message"), message)?;
+        state.set(pyo3::intern!(py, "query"), query)?;
+        state.set(pyo3::intern!(py, "timeout"), timeout)?;
+        state.set(pyo3::intern!(py, "_retry_policy"), retry_policy)?;
+        state.set(pyo3::intern!(py, "_metrics"), or_none(5))?;
+        state.set(pyo3::intern!(py, "prepared_statement"), or_none(6))?;
         if self.is_scylla {
             let metadata = match values[14] {
                 Some(metadata) if !metadata.is(&self.not_set) => (**metadata).clone(),
                 _ => PyList::empty(py).into_any(),
             };
-            future.setattr(pyo3::intern!(py, "_bound_result_metadata"), metadata)?;
+            state.set(pyo3::intern!(py, "_bound_result_metadata"), metadata)?;
         }
         let events = self.events.get();
-        future.setattr(pyo3::intern!(py, "_callback_lock"), events.lock(py)?)?;
+        state.set(pyo3::intern!(py, "_callback_lock"), events.lock(py)?)?;
         let start = match chosen(10)? {
             Some(start) => start.clone(),
             None => self.now(py)?,
         };
-        future.setattr(pyo3::intern!(py, "_start_time"), start)?;
-        future.setattr(pyo3::intern!(py, "_host"), or_none(13))?;
+        state.set(pyo3::intern!(py, "_start_time"), start)?;
+        state.set(pyo3::intern!(py, "_host"), or_none(13))?;
         if self.is_scylla {
-            future.setattr(pyo3::intern!(py, "_routing_token"), or_none(15))?;
+            state.set(pyo3::intern!(py, "_routing_token"), or_none(15))?;
             let not_yet = PyBool::new(py, false);
-            future.setattr(pyo3::intern!(py, "_control_connection_query_attempted"), not_yet)?;
-            future.setattr(pyo3::intern!(py, "_page_generation"), 0)?;
-            future.setattr(pyo3::intern!(py, "_retry_aborted"), not_yet)?;
+            state.set(pyo3::intern!(py, "_control_connection_query_attempted"), not_yet)?;
+            state.set(pyo3::intern!(py, "_page_generation"), 0)?;
+            state.set(pyo3::intern!(py, "_retry_aborted"), not_yet)?;
         }
         let plan_name = pyo3::intern!(py, "_spec_execution_plan");
         let plan = match chosen(11)? {
             Some(plan) => plan.clone(),
             None => future.getattr(plan_name)?,
         };
-        future.setattr(plan_name, plan)?;
+        state.set(plan_name, plan)?;
         future.call_method0(pyo3::intern!(py, "_make_query_plan"))?;
-        future.setattr(pyo3::intern!(py, "_event"), events.event(py)?)?;
-        future.setattr(pyo3::intern!(py, "_errors"), PyDict::new(py))?;
-        future.setattr(pyo3::intern!(py, "_callbacks"), PyList::empty(py))?;
-        future.setattr(pyo3::intern!(py, "_errbacks"), PyList::empty(py))?;
+        state.set(pyo3::intern!(py, "_event"), events.event(py)?)?;
+        state.set(pyo3::intern!(py, "_errors"), PyDict::new(py))?;
+        state.set(pyo3::intern!(py, "_callbacks"), PyList::empty(py))?;
+        state.set(pyo3::intern!(py, "_errbacks"), PyList::empty(py))?;
         if self.is_scylla {
             let name = pyo3::intern!(py, "_control_connection_requests");
-            future.setattr(name, PyDict::new(py))?;
+            state.set(name, PyDict::new(py))?;
         }
-        future.setattr(pyo3::intern!(py, "attempted_hosts"), PyList::empty(py))?;
+        state.set(pyo3::intern!(py, "attempted_hosts"), PyList::empty(py))?;
         future.call_method0(pyo3::intern!(py, "_start_timer"))?;
-        future.setattr(pyo3::intern!(py, "_continuous_paging_state"), or_none(12))?;
+        state.set(pyo3::intern!(py, "_continuous_paging_state"), or_none(12))?;
         Ok(true)
     }
 
@@ -123,24 +125,25 @@ impl Responses {
         if !future.getattr(timer)?.is_none() {
             return Ok(true);
         }
-        let plan = future.getattr(pyo3::intern!(py, "_spec_execution_plan"))?;
+        let state = State::of(future, self.is_scylla);
+        let plan = state.get(pyo3::intern!(py, "_spec_execution_plan"))?;
         if !plan.get_type().is(&self.no_plan) || has_attributes(&plan)? {
             return Ok(false);
         }
-        let timeout = future.getattr(pyo3::intern!(py, "timeout"))?;
+        let timeout = state.get(pyo3::intern!(py, "timeout"))?;
         if timeout.is_none() {
             return Ok(true);
         }
-        let end = future.getattr(pyo3::intern!(py, "_start_time"))?.add(timeout)?;
+        let end = state.get(pyo3::intern!(py, "_start_time"))?.add(timeout)?;
         let remaining = end.sub(self.now(py)?)?;
-        let create = future
-            .getattr(pyo3::intern!(py, "session"))?
+        let create = state
+            .get(pyo3::intern!(py, "session"))?
             .getattr(pyo3::intern!(py, "cluster"))?
             .getattr(pyo3::intern!(py, "connection_class"))?;
         let callback = future.getattr(pyo3::intern!(py, "_on_timeout"))?;
         let created =
             create.call_method1(pyo3::intern!(py, "create_timer"), (remaining, callback))?;
-        future.setattr(timer, created)?;
+        state.set(timer, created)?;
         Ok(true)
     }
 
