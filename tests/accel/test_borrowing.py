@@ -15,7 +15,7 @@ from cassandra import pool as pools
 from cassandra.metadata import Murmur3Token
 from cassandra.pool import HostConnection
 from tests.accel.answers import answer
-from tests.accel.environments import LEFT
+from tests.accel.environments import LEFT, installed_driver
 from tests.accel.futures import IS_SCYLLA
 from tests.accel.pools import Connection, a_pool, all_connections
 from tests.accel.statements import seams
@@ -23,6 +23,9 @@ from tests.accel.statements import seams
 from turbocql import accel
 
 BORROW = "pool.HostConnection.borrow_connection"
+pytestmark = pytest.mark.skipif(
+    BORROW in LEFT[installed_driver()], reason="turbocql does not know the source of this release"
+)
 TOKENS = [-(2**63) + 1, -(2**40), -1, 0, 5, 2**52 + 12345, 2**63 - 1]
 
 
@@ -66,27 +69,21 @@ def same(make: Callable[[], Any], *, native: bool | None = None) -> Any:
     return plain
 
 
-@pytest.fixture
-def is_native(driver: str) -> bool:
-    """Returns whether the accelerator knows the pools of this release."""
-    return BORROW not in LEFT[driver]
-
-
 only_scylla = pytest.mark.skipif(not IS_SCYLLA, reason="the driver knows no shards")
 
 
 @pytest.mark.parametrize("token", TOKENS)
-def test_connections_are_lent(token: int, is_native: bool) -> None:
-    (result, *_) = same(lambda: borrowed(a_pool(), token), native=is_native)
+def test_connections_are_lent(token: int) -> None:
+    (result, *_) = same(lambda: borrowed(a_pool(), token), native=True)
     assert result[2] == 10
 
 
-def test_streams_are_lent_in_their_order(is_native: bool) -> None:
+def test_streams_are_lent_in_their_order() -> None:
     def outcome() -> Any:
         pool = a_pool()
         return [borrowed(pool) for _ in range(30)]
 
-    same(outcome, native=is_native)
+    same(outcome, native=True)
 
 
 def change(name: str, value: Any) -> Callable[[Any], None]:
@@ -241,7 +238,7 @@ def test_shards(apply: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("keyspace", ["shop", None, "other"])
 @pytest.mark.parametrize("replicas", [[("host 1", 3)], [("host 2", 3), ("host 1", 1)], [], None])
 @pytest.mark.parametrize("own", [False, True])
-def test_tablets(keyspace: Any, replicas: Any, own: bool, is_native: bool) -> None:
+def test_tablets(keyspace: Any, replicas: Any, own: bool) -> None:
     def outcome() -> Any:
         pool = a_pool()
         pool.supports_tablet_routing = True
@@ -252,17 +249,17 @@ def test_tablets(keyspace: Any, replicas: Any, own: bool, is_native: bool) -> No
             tablets.get_tablet_for_key = lambda *target: tablet
         return [borrowed(pool, token, keyspace=keyspace) for token in TOKENS]
 
-    same(outcome, native=None if own or replicas is None else is_native)
+    same(outcome, native=None if own or replicas is None else True)
 
 
 @only_scylla
-def test_a_pool_without_tablets_asks_no_tablets(is_native: bool) -> None:
+def test_a_pool_without_tablets_asks_no_tablets() -> None:
     def outcome() -> Any:
         pool = a_pool()
         pool._session.cluster.metadata._tablets = None
         return borrowed(pool)
 
-    same(outcome, native=is_native)
+    same(outcome, native=True)
 
 
 class OwnConnection(Connection):
