@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PACKAGE", "ROOT", "imports", "python_modules", "rust_files", "without_comments"]
+__all__ = [
+    "PACKAGE",
+    "ROOT",
+    "code",
+    "imports",
+    "python_modules",
+    "rust_files",
+    "without_comments",
+]
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "turbocql"
@@ -25,12 +33,40 @@ def without_comments(path: Path) -> str:
 
     The remaining code stays on lines with the same numbers.
     """
-    pattern = r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"'
+    return code(path.read_text(encoding="utf-8"))
 
-    def blank(match: re.Match[str]) -> str:
-        return '""' + "\n" * match[0].count("\n")
 
-    return re.sub(pattern, blank, path.read_text(encoding="utf-8"), flags=re.DOTALL)
+def code(text: str) -> str:
+    """Returns the text of a Rust source without comments, and `""` for each string and char."""
+    kept: list[str] = []
+    start = 0
+    while match := _NO_CODE.search(text, start):
+        end = _end_of_comment(text, match.start()) if match[0] == "/*" else match.end()
+        lifetime, is_comment = match["lifetime"], match[0].startswith("/")
+        lines = "\n" * text.count("\n", match.start(), end)
+        kept += (text[start : match.start()], lifetime or (" " if is_comment else '""') + lines)
+        start = end
+    return "".join([*kept, text[start:]])
+
+
+_NO_CODE = re.compile(
+    r"//[^\n]*|/\*"
+    r'|\b[bc]?r(?P<hashes>#*)".*?"(?P=hashes)|(?:\b[bc])?"(?:\\.|[^"\\])*"'
+    r"|(?:\bb)?'(?:\\u\{\w*\}|\\x\w\w|\\.|[^'\\])'"
+    r"|(?P<lifetime>'\w+)",
+    re.DOTALL,
+)
+"""Matches a comment or its beginning, a string, a char (`'a'`), or a lifetime (`'a`)."""
+
+
+def _end_of_comment(text: str, start: int) -> int:
+    """Returns where the comment ends that begins at `start` with `/*`. It may contain others."""
+    depth = 0
+    for match in re.compile(r"/\*|\*/").finditer(text, start):
+        depth += 1 if match[0] == "/*" else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
 
 
 def python_modules() -> dict[str, Path]:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.meta.rust_paths import exports, module_of, rooms_in
 from tests.meta.sources import (
     PACKAGE,
     ROOT,
@@ -276,18 +277,21 @@ def rooms_named(source: str) -> dict[str, set[str]]:
 
     `source` is the `src` of a crate or a folder in it. The code of unit tests does not count.
     """
-    prefix = "".join(
-        f"{part}::" for part in Path(source).parts[Path(source).parts.index("src") + 1 :]
-    )
+    crate = source[: source.rindex("src") + 3]
+    inside = Path(source).relative_to(crate).parts
+    exported: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for depth in range(len(inside) + 1):
+        root = ROOT.joinpath(crate, *inside[:depth], "mod.rs" if depth else "lib.rs")
+        exported |= exports(without_comments(root), inside[:depth])
     known = {name for names in ROOMS[source] for name in names}
     rooms: dict[str, set[str]] = {}
     for path in rust_files(source):
         room = path.relative_to(ROOT / source).parts[0].removesuffix(".rs")
         if room in ("lib", "mod") or path.name == "tests.rs":
             continue
-        text = without_comments(path).partition("#[cfg(test)]\nmod tests {")[0]
-        named = set(re.findall(rf"\bcrate::{prefix}(\w+)", text))
-        rooms.setdefault(room, set()).update(named & known - {room})
+        module = module_of(path.relative_to(ROOT / crate))
+        named = rooms_in(without_comments(path), module, inside, known, exported)
+        rooms.setdefault(room, set()).update(named - {room})
     return rooms
 
 
