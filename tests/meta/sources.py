@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "ROOT",
     "code",
     "imports",
+    "imports_in",
     "python_modules",
     "rust_files",
     "without_comments",
@@ -69,6 +71,7 @@ def _end_of_comment(text: str, start: int) -> int:
     return len(text)
 
 
+@cache
 def python_modules() -> dict[str, Path]:
     """Maps the full name of every module of the package to the module's path."""
     modules = {}
@@ -79,11 +82,33 @@ def python_modules() -> dict[str, Path]:
     return modules
 
 
-def imports(name: str, path: Path) -> Iterator[str]:
-    """Yields the full names of the turbocql modules that a module imports at run time."""
-    known = {*python_modules(), "turbocql._core"}
+@cache
+def imports(name: str, *, types: bool = False) -> frozenset[str]:
+    """Returns the full names of the turbocql modules that a module imports at run time.
+
+    With `types`, returns those that it imports under `if TYPE_CHECKING` too.
+    """
+    path = python_modules()[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in _at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    return frozenset(imports_in(text, name, package, types=types))
+
+
+def imports_in(text: str, name: str, package: str, *, types: bool = False) -> Iterator[str]:
+    """Yields the full names of the turbocql modules that the text of a module imports.
+
+    A call of `import_module` or `__import__` counts if the name in it is a constant.
+    """
+    known = {*python_modules(), "turbocql._core"}
+    tree = ast.parse(text)
+    nodes = [*(ast.walk(tree) if types else _at_run_time(tree))]
+    functions = {"import_module", "__import__"}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module == "importlib":
+            functions |= {
+                one.asname for one in node.names if one.name == "import_module" and one.asname
+            }
+    for node in nodes:
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -91,9 +116,34 @@ def imports(name: str, path: Path) -> Iterator[str]:
             module = ".".join(filter(None, [base if node.level else "", node.module or ""]))
             inside = [f"{module}.{alias.name}" for alias in node.names]
             found = [one if one in known else module for one in inside]
+        elif isinstance(node, ast.Call) and _called(node) in functions:
+            found = _imported_by_call(node, {"__name__": name, "__package__": package})
         else:
             continue
         yield from (one for one in found if one.split(".")[0] == "turbocql")
+
+
+def _called(call: ast.Call) -> str:
+    """Returns the name of the called function, without the name of its module."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def _imported_by_call(call: ast.Call, globals_: dict[str, str]) -> list[str]:
+    """Returns the module that `import_module` or `__import__` imports, if its name is constant."""
+    given = dict(zip(("name", "package"), call.args, strict=False))
+    given |= {keyword.arg or "": keyword.value for keyword in call.keywords}
+    name, package = given.get("name"), given.get("package")
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+        return []
+    steps = len(name.value) - len(name.value.lstrip("."))
+    if not steps:
+        return [name.value]
+    if isinstance(package, ast.Constant):
+        base = str(package.value)
+    else:
+        base = globals_.get(getattr(package, "id", ""), globals_["__package__"])
+    parts = base.split(".")
+    return [".".join(filter(None, [*parts[: len(parts) - steps + 1], name.value[steps:]]))]
 
 
 def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
