@@ -43,6 +43,21 @@ LEAVES = {"accel", "cli", "duckdb", "ray", "spark", "testing"}
 """Folders that no other room imports, except as in `LEAVES_IMPORTED`."""
 LEAVES_IMPORTED = {("", "accel")}
 """Pairs of a room and a leaf that it imports. `turbocql.accelerate()` imports `turbocql.accel`."""
+TYPES_UPWARD = {
+    ("_config", "config"),
+    ("_cql", "schema"),
+    ("_options", "config"),
+    ("_telemetry", "telemetry"),
+    ("errors", "bulk"),
+    ("telemetry", "aio"),
+    ("telemetry", "session"),
+}
+"""Pairs of a room and a room above it of which it names types, under `if TYPE_CHECKING`.
+
+Such an import exists only for the type checker, so at run time the lower room still works without
+the upper one. It lets a function below a public class state that it takes or returns the class. A
+new pair needs the same reason: without it, the class belongs in a lower room.
+"""
 NAMING_THE_CORE = {
     "_native",
     "_columns",
@@ -64,11 +79,14 @@ def room(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def uses() -> dict[str, set[str]]:
-    """Returns the rooms that each room of the package imports at run time."""
+def uses(*, types: bool = False) -> dict[str, set[str]]:
+    """Returns the rooms that each room of the package imports at run time.
+
+    With `types`, returns those that it imports under `if TYPE_CHECKING` too.
+    """
     rooms: dict[str, set[str]] = {room(name): set() for name in MODULES}
     for name in MODULES:
-        rooms[room(name)] |= {room(imported) for imported in imports(name)}
+        rooms[room(name)] |= {room(imported) for imported in imports(name, types=types)}
     return {name: used - {name, "_core"} for name, used in rooms.items()}
 
 
@@ -109,6 +127,31 @@ def test_the_folders_of_the_package_are_in_layers() -> None:
     planted = uses()
     planted["columns"] |= {"_files"}
     assert arrows_upward(planted, FLOORS) == {("_columns", "_files")}
+
+
+def types_upward(run_time: dict[str, set[str]], with_types: dict[str, set[str]]) -> set[tuple[str, str]]:
+    """Returns the arrows that are in `with_types` only, and lead to a room that reaches back at run time.
+
+    Such an arrow would be part of a circle, if its module were imported at run time too.
+    """
+    return {
+        (name, above)
+        for name in with_types
+        for above in with_types[name] - run_time[name]
+        if name in reach(run_time, above)
+    }
+
+
+def test_types_of_a_higher_room_are_imported_as_listed_only() -> None:
+    run_time, with_types = uses(), uses(types=True)
+    assert types_upward(run_time, with_types) == TYPES_UPWARD
+    rest = {
+        name: {used for used in with_types[name] if (name, used) not in TYPES_UPWARD} for name in with_types
+    }
+    assert circles(rest) == set()
+    assert arrows_upward(rest, FLOORS) == set()
+    with_types["_cql"] |= {"session"}
+    assert types_upward(run_time, with_types) - TYPES_UPWARD == {("_cql", "session")}
 
 
 def test_every_private_module_has_its_folder() -> None:
