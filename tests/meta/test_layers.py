@@ -404,8 +404,8 @@ def lines(path: Path) -> int:
 
 def test_files_can_be_held_in_the_head() -> None:
     files = [*rust_files("src", "crates"), *PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]
-    long = {str(path.relative_to(ROOT)) for path in files if lines(path) > 450}
+    long = {str(path.relative_to(ROOT)) for path in files if lines(path) > 500}
     design = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
-    reasons = design.partition("## Files above 450 lines")[2].partition("\n## ")[0]
+    reasons = design.partition("## Files above 500 lines")[2].partition("\n## ")[0]
     assert set(re.findall(r"^- `(\S+)`", reasons, re.MULTILINE)) == long
-    assert {path for path in (ROOT / "tests").rglob("*.py") if lines(path) > 700} == set()
+    assert {path for path in (ROOT / "tests").rglob("*.py") if lines(path) > 800} == set()
