@@ -121,7 +121,7 @@ def test_the_rooms_of_design_are_those_of_the_layers() -> None:
     folders = re.findall(r"^(_[a-z]\w+) {2,}\S", text, re.MULTILINE)
     assert [name for name in folders if name != "_core"] == FLOORS
     (leaves,) = re.findall(r"^(.*?) {2,}leaves: ", text, re.MULTILINE)
-    assert set(leaves.split()) >= LEAVES
+    assert set(leaves.split()) == LEAVES
 
 
 def test_design_has_at_most_120_lines() -> None:
