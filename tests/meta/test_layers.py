@@ -383,6 +383,12 @@ def test_rooms_of_a_crate_are_in_layers(source: str) -> None:
     assert upward(rooms) == {(bottom, top)}
 
 
+def test_no_source_brings_in_code_that_the_reader_does_not_see() -> None:
+    for path in rust_files(*[SOURCES[crate] for crate in CRATES]):
+        hidden = r"#\[path\b|\binclude!|\bextern crate\b"
+        assert not re.search(hidden, without_comments(path)), path
+
+
 FFI = ("crates/values/src/ffi", "crates/accel/src/ffi", "src/ffi", "simulation/src/ffi.rs")
 
 
