@@ -32,6 +32,7 @@ OWN = {
                 "._results",
                 "._seams",
                 "._serializers_module",
+                "._serializers_state",
             ),
             *("._checked", "._concurrent", "._frames", "._policies", "._pools"),
             *("._querying", "._responses", "._sending", "._thread_events"),

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..codec import find_serializer
 from ..errors import CodecError
-from ._serializers_module import call_counts as counts
-from ._serializers_module import original_serialize, vector_types
+from ._serializers_state import call_counts as counts
+from ._serializers_state import original_serialize, vector_types
 
 __all__ = [
     "GenericSerializer",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._origin import NotReplaced, expect_own, function
 from ._patch import Driver, Group, Patch
+from ._serializers_state import call_counts, original_serialize, vector_types
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -21,16 +22,10 @@ else:
     # `importlib.abc` is not imported, because it imports many other modules.
     Loader = object
 
-__all__ = ["SERIALIZERS", "call_counts", "original_serialize", "serializer_groups", "vector_types"]
+__all__ = ["SERIALIZERS", "serializer_groups"]
 
 SERIALIZERS = "cassandra.serializers"
 
-call_counts = [0, 0]
-"""The numbers of native calls, and of calls that fell back to the `serialize` of the type."""
-original_serialize: dict[Any, Any] = {}
-"""Maps each of the driver's types for float, double and int to its `serialize`."""
-vector_types: list[Any] = []
-"""Contains the driver's `VectorType`, or nothing if the driver has none."""
 _NAMES = {
     "Serializer": "Serializer",
     "GenericSerializer": "GenericSerializer",
