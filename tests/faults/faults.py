@@ -44,7 +44,7 @@ _NODES = 3
 _PACE_OF_SCHEMA_S, _PACE_OF_STARTS_S = 1.2, 2.0
 _DDL_S = 8.0
 _EVICT, _EVICT_ROUNDS = 60, 12
-_FACES = ("sync", "async")
+_APIS = ("sync", "async")
 _DDL_TRIES = 10
 _COMMAND_S = 120.0
 
@@ -306,16 +306,16 @@ class Injector:
         work: list[Callable[[], object]] = [
             lambda: self._ask(
                 "statements",
-                face=self._chance.choice(_FACES),
+                api=self._chance.choice(_APIS),
                 kind="ddl, a node paused",
                 timeout_s=SESSION_S,
                 texts=[text],
             )
         ]
-        for face in _FACES:
+        for api in _APIS:
             work.append(
-                lambda face=face: self._ask(  # type: ignore[misc]
-                    "use_keyspace", face=face, name=self._keyspace, timeout_s=SESSION_S
+                lambda api=api: self._ask(  # type: ignore[misc]
+                    "use_keyspace", api=api, name=self._keyspace, timeout_s=SESSION_S
                 )
             )
         with ThreadPoolExecutor(len(work)) as threads:
@@ -334,8 +334,8 @@ class Injector:
         """
         expected, evicted = self._kept_statements(fault.node), 0
         for _ in range(_EVICT_ROUNDS):
-            for face in _FACES:
-                self._ask("prepare", face=face, count=_EVICT, timeout_s=SESSION_S)
+            for api in _APIS:
+                self._ask("prepare", api=api, count=_EVICT, timeout_s=SESSION_S)
             expected += 2 * _EVICT
             evicted = expected - self._kept_statements(fault.node)
             if evicted > 0:
@@ -363,7 +363,7 @@ class Injector:
         for _ in range(_DDL_TRIES):
             (error,) = self._ask(
                 "statements",
-                face=self._chance.choice(_FACES),
+                api=self._chance.choice(_APIS),
                 kind="ddl",
                 timeout_s=_DDL_S,
                 texts=left[:1],

@@ -1,7 +1,7 @@
 """Runs the workload ("the load") in its own process: `python -m tests.faults.load SETTINGS`.
 
-SETTINGS is JSON. Half of the callers are threads that use the synchronous API (`face` "sync"). The
-other half are asyncio tasks that use the asynchronous API (`face` "async"). Each caller makes one
+SETTINGS is JSON. Half of the callers are threads that use the synchronous API (`api` "sync"). The
+other half are asyncio tasks that use the asynchronous API (`api` "async"). Each caller makes one
 call after another.
 
 Commands:
@@ -205,29 +205,29 @@ class Load:
             "failures": self._failures,
         }
 
-    def _statements(self, face: str, kind: str, timeout_s: float, texts: list[str]) -> Reply:
+    def _statements(self, api: str, kind: str, timeout_s: float, texts: list[str]) -> Reply:
         outcomes = []
         for text in texts:
             ask = Ask(kind, "execute", timeout_s, (text,), {"timeout_s": timeout_s})
             ask.about = About(aside="_aside" in text)
-            outcomes.append(self._once(face, ask))
+            outcomes.append(self._once(api, ask))
         return {"errors": outcomes}
 
-    def _use_keyspace(self, face: str, name: str, timeout_s: float) -> Reply:
-        return {"errors": [self._once(face, Ask("use_keyspace", "use", timeout_s, (name,)))]}
+    def _use_keyspace(self, api: str, name: str, timeout_s: float) -> Reply:
+        return {"errors": [self._once(api, Ask("use_keyspace", "use", timeout_s, (name,)))]}
 
-    def _prepare(self, face: str, count: int, timeout_s: float) -> Reply:
+    def _prepare(self, api: str, count: int, timeout_s: float) -> Reply:
         outcomes = []
         for _ in range(count):
             self._prepares += 1
             text = f"SELECT value FROM {self._keyspace}.writes WHERE id = ? /* {self._prepares} */"
-            outcomes.append(self._once(face, Ask("prepare", "prepare", timeout_s, (text,))))
+            outcomes.append(self._once(api, Ask("prepare", "prepare", timeout_s, (text,))))
         return {"errors": outcomes}
 
     def _report(self) -> Reply:
         wrong = [
-            f"{face}: {contradiction}"
-            for face, session in (("sync", self._sync), ("async", self._async))
+            f"{api}: {contradiction}"
+            for api, session in (("sync", self._sync), ("async", self._async))
             for contradiction in contradictions(session.metrics())
         ]
         return {"logged": self._logged.pairs(), "wrong": wrong}
@@ -252,14 +252,14 @@ class Load:
 
     # These methods make the calls.
 
-    def _once(self, face: str, ask: Ask) -> str | None:
+    def _once(self, api: str, ask: Ask) -> str | None:
         """Makes one call. Returns the name of its error's class, or `None` if it succeeds."""
 
         def op() -> Op:
             errors.append((yield ask).error)
 
         errors: list[BaseException | None] = []
-        if face == "sync":
+        if api == "sync":
             self._run(op())
         else:
             self._on_loop(self._run_soon(op()))

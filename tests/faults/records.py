@@ -60,7 +60,7 @@ class Call:
 
     number: int
     kind: str
-    face: str
+    api: str
     begun: float
     timeout_s: float
     ended: float | None = None
@@ -117,7 +117,7 @@ class Call:
         if self.error is not None:
             outcome += f", may_have_applied={self.may_have_applied}: {self.message}"
         return (
-            f"call {self.number} ({self.face}, {self.kind}), begun at {self.begun:.3f}, {took} of"
+            f"call {self.number} ({self.api}, {self.kind}), begun at {self.begun:.3f}, {took} of"
             f" {self.timeout_s:g} s: {outcome}; {dict(self.about)}"
         )
 
@@ -164,11 +164,11 @@ class Recorder:
         self.answered = 0
         self.failed = 0
 
-    def begin(self, kind: str, face: str, timeout_s: float, about: About) -> Call:
+    def begin(self, kind: str, api: str, timeout_s: float, about: About) -> Call:
         """Returns the record of a call that begins now."""
         with self._lock:
             self._number += 1
-            call = Call(self._number, kind, face, 0.0, timeout_s, about=about)
+            call = Call(self._number, kind, api, 0.0, timeout_s, about=about)
             self._open[call.number] = call
         call.begun = time.monotonic()
         return call

@@ -290,11 +290,11 @@ class _Run:
                 break
             time.sleep(_POLL_S)
         self._say(f"connected to all nodes {when}, after {waited:.1f} s")
-        for face, count in zip(("sync", "async"), connected, strict=True):
+        for api, count in zip(("sync", "async"), connected, strict=True):
             line.check(
                 None
                 if count == 3
-                else f"after {waited:.0f} s, the {face} session is connected to {count} of 3 nodes"
+                else f"after {waited:.0f} s, the {api} session is connected to {count} of 3 nodes"
             )
         self._lines.append(line)
 

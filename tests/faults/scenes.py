@@ -20,7 +20,7 @@ from tests.faults.child import Child
 from tests.faults.observed import Observation, Observer
 from tests.faults.ring import Ring
 from tests.faults.run import CLUSTER
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar
+from tests.support.changing_proxy import ERROR, EXECUTE, Answer, ChangingProxy
 from tests.support.nodes import paused
 
 import turbocql
@@ -200,14 +200,14 @@ def overload(place: Place) -> Iterator[tuple[str, Observation]]:
         return answer.frame()
 
     with (
-        Liar(node.contact_point, change) as liar,
-        place.observer(addresses={node.address: liar.contact_point}) as observer,
+        ChangingProxy(node.contact_point, change) as proxy,
+        place.observer(addresses={node.address: proxy.contact_point}) as observer,
     ):
         session = observer.session
         read, write = session.prepare(_VERSION), session.prepare(_WRITE)
         observer.calls(2, lambda: session.execute(read))
         observer.calls(2, lambda: session.execute(write, (7, 1)))
-        with observer.observing(liar.contact_point) as overloaded:
+        with observer.observing(proxy.contact_point) as overloaded:
             is_overloaded.set()
             observer.wait(lambda: session.metrics().retries)
             observer.wait(lambda: session.metrics().errors.get("Overloaded"))

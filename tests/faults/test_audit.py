@@ -37,11 +37,11 @@ AFTER = Window("none, after", "", 200.0, 300.0)
 def call(number: int, kind: str, error: str | None = None, **about: object) -> Call:
     """Returns a call that took 10 ms and whose time limit is 2 s."""
     made = Call(number, kind, "sync", 100.0 + number, 2.0, 100.01 + number, error)
-    tell(made, **about)
+    note(made, **about)
     return made
 
 
-def tell(made: Call, **about: object) -> None:
+def note(made: Call, **about: object) -> None:
     """Changes the `about` of a call."""
     made.about.update(about)  # type: ignore[typeddict-item]
 
@@ -166,12 +166,12 @@ DOCTORED: dict[str, tuple[Doctor, str]] = {
         CLASSES,
     ),
     "a row of many with such an error": (
-        lambda calls, state: tell(
+        lambda calls, state: note(
             calls["many"], failed=[(8, "EncodeError", True, True), (9, "Unavailable", False, True)]
         ),
         CLASSES,
     ),
-    "a wrong answer": (lambda c, state: tell(c["read"], wrong="another row"), ANSWERS),
+    "a wrong answer": (lambda c, state: note(c["read"], wrong="another row"), ANSWERS),
     "a lost row of the other keyspace": (lambda calls, state: state.aside.pop(41), ASIDE),
     "a refused row of the other keyspace": (
         lambda calls, state: state.aside.update({43: value_of(43)}),
@@ -180,13 +180,13 @@ DOCTORED: dict[str, tuple[Doctor, str]] = {
     "a lost count": (lambda calls, state: state.counters.update({1: 2}), COUNTERS),
     "a count twice": (lambda calls, state: state.counters.update({1: 6}), COUNTERS),
     "a counter that nobody counted": (lambda c, state: state.counters.update({2: 1}), COUNTERS),
-    "two winners": (lambda c, state: tell(c["lost"], applied=True), CLAIMS),
+    "two winners": (lambda c, state: note(c["lost"], applied=True), CLAIMS),
     "a winner that is not shown": (lambda calls, state: state.claims.pop(1), CLAIMS),
     "another winner is shown": (lambda calls, state: state.claims.update({1: 21}), CLAIMS),
     "a refused claim that applied": (lambda c, state: state.claims.update({2: 23}), CLAIMS),
-    "another winner was reported": (lambda c, state: tell(c["lost"], existing=21), CLAIMS),
+    "another winner was reported": (lambda c, state: note(c["lost"], existing=21), CLAIMS),
     "two winners of a version": (
-        lambda calls, state: tell(calls["not set"], applied=True),
+        lambda calls, state: note(calls["not set"], applied=True),
         CHAINS,
     ),
     "a version that is lost": (

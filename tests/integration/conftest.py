@@ -7,7 +7,7 @@ import itertools
 from uuid import uuid4
 
 import pytest
-from tests.support.faces import FACES, Face
+from tests.support.apis import APIS, Api
 from tests.support.loops import LOOPS, Loop
 from tests.support.tables import make_tables
 
@@ -16,17 +16,17 @@ from turbocql.testing import Cassandra
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(params=FACES, ids=lambda face: face.name)
-def face(request: pytest.FixtureRequest) -> Face:
+@pytest.fixture(params=APIS, ids=lambda api: api.name)
+def api_and_loop(request: pytest.FixtureRequest) -> Api:
     """The synchronous API, and the asynchronous API on each kind of event loop."""
-    chosen: Face = request.param
+    chosen: Api = request.param
     return chosen
 
 
-@pytest.fixture(params=FACES[:2], ids=lambda face: face.name)
-def twin(request: pytest.FixtureRequest) -> Face:
+@pytest.fixture(params=APIS[:2], ids=lambda api: api.name)
+def api(request: pytest.FixtureRequest) -> Api:
     """The synchronous API, and the asynchronous API on one kind of event loop, for long tests."""
-    chosen: Face = request.param
+    chosen: Api = request.param
     return chosen
 
 
@@ -61,8 +61,8 @@ def keyspace(cassandra: Cassandra) -> str:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a test that is a coroutine.
 
-    If the test has a fixture `face`, `twin` or `loop`, it runs on the event loop of this fixture.
-    Otherwise, it runs on an event loop of asyncio.
+    If the test has a fixture `api_and_loop`, `api` or `loop`, it runs on the event loop of this
+    fixture. Otherwise, it runs on an event loop of asyncio.
     """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -70,7 +70,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     chosen = LOOPS[0]
     for argument in arguments.values():
-        if isinstance(argument, Face):
+        if isinstance(argument, Api):
             chosen = argument.loop
         elif isinstance(argument, Loop):
             chosen = argument

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -66,13 +66,13 @@ async def coordinators(client: Client, **options: Any) -> set[str | None]:
     return {result.rows.coordinator for result in results}
 
 
-async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+async def test_nodes_and_replicas(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
     # The test reads the cluster's nodes from system.local and system.peers. On each node,
     # system.local describes this node, and system.peers describes the other nodes. So the test must
     # read both tables from the same node.
     profiles = {"one": ExecutionProfile(balancing=Balancing(allowed=points[:1]))}
-    async with twin.connect(
+    async with api.connect(
         points[:1], keyspace=keyspace, consistency="ONE", profiles=profiles
     ) as client:
         session = client.session
@@ -118,16 +118,16 @@ async def test_nodes_and_replicas(twin: Face, cassandra_three: Cassandra, keyspa
         assert metrics.latency.count == metrics.requests
 
 
-async def test_an_allow_list(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+async def test_an_allow_list(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
     second = points[1].rsplit(":", 1)[0]
     profiles = {"second": ExecutionProfile(balancing=Balancing(allowed=[points[1]]))}
-    async with twin.connect(
+    async with api.connect(
         points, keyspace=keyspace, consistency="ONE", profiles=profiles
     ) as client:
         assert await coordinators(client, profile="second") == {points[1]}
         assert await coordinators(client) == set(points)
-    async with twin.connect(
+    async with api.connect(
         points[1], keyspace=keyspace, consistency="ONE", balancing=Balancing(allowed=[second])
     ) as client:
         assert await coordinators(client) == {points[1]}
@@ -135,11 +135,9 @@ async def test_an_allow_list(twin: Face, cassandra_three: Cassandra, keyspace: s
         assert enabled == {ip_address(second)}
 
 
-async def test_policies_of_every_kind(
-    twin: Face, cassandra_three: Cassandra, keyspace: str
-) -> None:
+async def test_policies_of_every_kind(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    async with twin.connect(points[:1]) as client:
+    async with api.connect(points[:1]) as client:
         here = client.session.nodes[0]
     assert here.datacenter is not None
     assert here.rack is not None
@@ -158,7 +156,7 @@ async def test_policies_of_every_kind(
         "slow": ExecutionProfile(speculation=PercentileSpeculation(percentile=50)),
         "once": ExecutionProfile(speculation="off"),
     }
-    async with twin.connect(
+    async with api.connect(
         points,
         keyspace=keyspace,
         consistency="ONE",
@@ -187,9 +185,9 @@ async def test_policies_of_every_kind(
 
 
 async def test_another_node_is_tried_when_one_is_silent(
-    twin: Face, cassandra_three: Cassandra, everywhere: str
+    api: Api, cassandra_three: Cassandra, everywhere: str
 ) -> None:
-    async with twin.connect(
+    async with api.connect(
         cassandra_three.contact_points,
         keyspace=everywhere,
         consistency="ONE",
@@ -224,12 +222,12 @@ async def test_another_node_is_tried_when_one_is_silent(
 
 
 async def test_a_node_that_was_slow_comes_last(
-    twin: Face, cassandra_three: Cassandra, everywhere: str
+    api: Api, cassandra_three: Cassandra, everywhere: str
 ) -> None:
     awareness = LatencyAwareness(
         minimum_measurements=50, update_rate_s=0.01, scale_s=1, retry_period_s=600
     )
-    async with twin.connect(
+    async with api.connect(
         cassandra_three.contact_points,
         keyspace=everywhere,
         consistency="ONE",
@@ -268,12 +266,10 @@ async def test_a_node_that_was_slow_comes_last(
         assert slow not in {await asked(keys[slow]) for _ in range(10)}
 
 
-async def test_a_lost_node_is_noticed(
-    twin: Face, cassandra_three: Cassandra, keyspace: str
-) -> None:
+async def test_a_lost_node_is_noticed(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
     lost = cassandra_three.nodes[2]
-    async with twin.connect(
+    async with api.connect(
         points, keyspace=keyspace, consistency="ONE", keepalive_interval_s=1, keepalive_timeout_s=1
     ) as client:
         session = client.session
@@ -292,9 +288,9 @@ async def test_a_lost_node_is_noticed(
         assert eventually(lambda: connected(lost.contact_point), timeout_s=90)
 
 
-async def test_connections_to_nodes(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+async def test_connections_to_nodes(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    async with twin.connect(
+    async with api.connect(
         points,
         keyspace=keyspace,
         connections_per_node=3,
@@ -318,9 +314,9 @@ async def test_connections_to_nodes(twin: Face, cassandra_three: Cassandra, keys
         assert written.at > 1_600_000_000_000_000
 
 
-async def test_a_target(twin: Face, cassandra_three: Cassandra, keyspace: str) -> None:
+async def test_a_target(api: Api, cassandra_three: Cassandra, keyspace: str) -> None:
     points = cassandra_three.contact_points
-    async with twin.connect(points, keyspace=keyspace) as client:
+    async with api.connect(points, keyspace=keyspace) as client:
         session = client.session
         assert eventually(lambda: all(node.connected for node in session.nodes), timeout_s=30)
         insert = await client.prepare(INSERT)

@@ -85,7 +85,7 @@ def test_a_session_warns_once(
         call(session)
 
 
-def test_the_asynchronous_face_warns(points: list[str], keyspace: str) -> None:
+def test_the_asynchronous_api_warns(points: list[str], keyspace: str) -> None:
     async def scenario() -> None:
         async with turbocql.aio.connect(
             points, keyspace=keyspace, client_timestamps=True

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.support.apis import Api
 from tests.support.children import run_python
-from tests.support.faces import Face
 from tests.support.nodes import eventually, paused
 from tests.support.tables import KEYSPACE
 
@@ -30,8 +30,8 @@ def guarded() -> Iterator[Cassandra]:
 # Connecting
 
 
-async def test_leaving_the_block_closes(face: Face, points: list[str]) -> None:
-    async with face.connect(points) as client:
+async def test_leaving_the_block_closes(api_and_loop: Api, points: list[str]) -> None:
+    async with api_and_loop.connect(points) as client:
         assert not client.session.closed
         row = (await client.execute("SELECT cluster_name FROM system.local")).one()
         assert row.cluster_name
@@ -42,42 +42,46 @@ async def test_leaving_the_block_closes(face: Face, points: list[str]) -> None:
         await client.execute("SELECT cluster_name FROM system.local")
 
 
-async def test_an_exception_leaves_the_block_and_closes(face: Face, points: list[str]) -> None:
+async def test_an_exception_leaves_the_block_and_closes(
+    api_and_loop: Api, points: list[str]
+) -> None:
     with pytest.raises(ZeroDivisionError):
-        async with face.connect(points) as client:
+        async with api_and_loop.connect(points) as client:
             assert 1 // 0
     assert client.session.closed
 
 
-async def test_a_contact_point_as_text(face: Face, points: list[str]) -> None:
+async def test_a_contact_point_as_text(api_and_loop: Api, points: list[str]) -> None:
     host, _, port = points[0].rpartition(":")
     for given in (points[0], f" {points[0]} ", tuple(points)):
-        async with face.connect(given) as client:
+        async with api_and_loop.connect(given) as client:
             assert client.session.config.contact_points == (points[0],)
-    async with face.connect(host, port=int(port)) as client:
+    async with api_and_loop.connect(host, port=int(port)) as client:
         assert client.session.config.contact_points == (points[0],)
 
 
-async def test_a_config_has_the_effect_of_its_settings(face: Face, points: list[str]) -> None:
+async def test_a_config_has_the_effect_of_its_settings(
+    api_and_loop: Api, points: list[str]
+) -> None:
     config = turbocql.Config(contact_points=points, rows="tuple")
-    async with face.connect(config=config) as client:
+    async with api_and_loop.connect(config=config) as client:
         assert client.session.config is config
         assert isinstance((await client.execute("SELECT key FROM system.local")).one(), tuple)
     with pytest.raises(errors.ConfigError, match="not both"):
-        await face.open(points, config=config)
+        await api_and_loop.open(points, config=config)
 
 
-async def test_unreachable_contact_points_are_skipped(face: Face, points: list[str]) -> None:
+async def test_unreachable_contact_points_are_skipped(api_and_loop: Api, points: list[str]) -> None:
     dead = ["127.0.0.1:1", "nobody.invalid:9042"]
-    async with face.connect([*dead, *points], connect_timeout_s=10) as client:
+    async with api_and_loop.connect([*dead, *points], connect_timeout_s=10) as client:
         assert (await client.execute("SELECT key FROM system.local")).one().key == "local"
 
 
-async def test_no_contact_point_can_be_reached(face: Face, points: list[str]) -> None:
+async def test_no_contact_point_can_be_reached(api_and_loop: Api, points: list[str]) -> None:
     host = points[0].rpartition(":")[0]
     dead = [f"{host}:9043", "127.0.0.1:1"]
     with pytest.raises(errors.ConnectError) as caught:
-        await face.open(dead)
+        await api_and_loop.open(dead)
     for point in dead:
         assert point in str(caught.value)
     assert "refused" in str(caught.value)
@@ -85,13 +89,13 @@ async def test_no_contact_point_can_be_reached(face: Face, points: list[str]) ->
     assert not isinstance(caught.value, errors.AuthenticationError)
 
 
-async def test_a_server_that_never_answers(face: Face) -> None:
+async def test_a_server_that_never_answers(api_and_loop: Api) -> None:
     """The server accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         point = f"127.0.0.1:{server.getsockname()[1]}"
         before = time.monotonic()
         with pytest.raises(errors.ConnectError, match=point):
-            await face.open(point, connect_timeout_s=0.3)
+            await api_and_loop.open(point, connect_timeout_s=0.3)
         assert time.monotonic() - before < 5
 
 
@@ -128,30 +132,32 @@ def test_settings_are_checked_at_once(
         connect(**settings)  # `turbocql.aio.connect` also raises at once, before an `await`
 
 
-async def test_the_keyspace_of_a_session(face: Face, points: list[str], keyspace: str) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_the_keyspace_of_a_session(
+    api_and_loop: Api, points: list[str], keyspace: str
+) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         assert client.session.keyspace == keyspace
         assert (await client.execute("SELECT v FROM wide WHERE p = 0 AND c = 7")).one().v == "v7"
-    async with face.connect(points) as client:
+    async with api_and_loop.connect(points) as client:
         assert client.session.keyspace is None
         with pytest.raises(errors.InvalidQuery, match=r"[Nn]o keyspace"):
             await client.execute("SELECT v FROM wide")
 
 
-async def test_a_keyspace_that_does_not_exist(face: Face, points: list[str]) -> None:
+async def test_a_keyspace_that_does_not_exist(api_and_loop: Api, points: list[str]) -> None:
     with pytest.raises(errors.ConnectError, match="no_such_keyspace") as caught:
-        await face.open(points, keyspace="no_such_keyspace")
+        await api_and_loop.open(points, keyspace="no_such_keyspace")
     assert isinstance(caught.value.__cause__, errors.InvalidQuery)
     assert str(caught.value).startswith("connecting: using keyspace ")
     with pytest.raises(errors.ConfigError, match="letters, digits and underscores"):
-        await face.open(points, keyspace='x"; DROP')
+        await api_and_loop.open(points, keyspace='x"; DROP')
 
 
 async def test_the_consistency_of_a_session_and_of_a_request(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     select = "SELECT v FROM wide WHERE p = 0 AND c = 1"
-    async with face.connect(points, keyspace=keyspace, consistency="two") as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, consistency="two") as client:
         assert client.session.config.consistency is Consistency.TWO
         with pytest.raises(errors.Unavailable) as caught:
             await client.execute(select)
@@ -166,10 +172,10 @@ async def test_the_consistency_of_a_session_and_of_a_request(
 
 @pytest.mark.parametrize("compression", [None, "lz4", "snappy"])
 async def test_compression(
-    face: Face, points: list[str], keyspace: str, number: int, compression: str | None
+    api_and_loop: Api, points: list[str], keyspace: str, number: int, compression: str | None
 ) -> None:
     text = "turbo " * 20_000
-    async with face.connect(
+    async with api_and_loop.connect(
         points, keyspace=keyspace, compression=compression, application_name="the tests"
     ) as client:
         await client.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (number, text))
@@ -185,24 +191,24 @@ async def test_compression(
         assert {option.get("COMPRESSION") for option in ours} >= {compression}
 
 
-async def test_a_user_and_a_password(face: Face, guarded: Cassandra) -> None:
+async def test_a_user_and_a_password(api_and_loop: Api, guarded: Cassandra) -> None:
     points = guarded.contact_points
-    async with face.connect(points, user=guarded.user, password=guarded.password) as client:
+    async with api_and_loop.connect(points, user=guarded.user, password=guarded.password) as client:
         assert (await client.execute("SELECT key FROM system.local")).one().key == "local"
         assert "cassandra'" not in repr(client.session.config).replace("user='cassandra'", "")
     with pytest.raises(errors.AuthenticationError, match=f"{points[0]}.*password are incorrect"):
-        await face.open(points, user="cassandra", password="wrong")
+        await api_and_loop.open(points, user="cassandra", password="wrong")
     with pytest.raises(errors.AuthenticationError, match="wants a user and a password"):
-        await face.open(points)
+        await api_and_loop.open(points)
 
 
 async def test_a_statement_that_the_user_may_not_execute(
-    face: Face, guarded: Cassandra, number: int
+    api_and_loop: Api, guarded: Cassandra, number: int
 ) -> None:
     points, role = guarded.contact_points, f"guest{number}"
-    async with face.connect(points, user="cassandra", password="cassandra") as admin:
+    async with api_and_loop.connect(points, user="cassandra", password="cassandra") as admin:
         await admin.execute(f"CREATE ROLE {role} WITH LOGIN = true AND PASSWORD = 'p'")
-    async with face.connect(points, user=role, password="p") as client:
+    async with api_and_loop.connect(points, user=role, password="p") as client:
         with pytest.raises(errors.Unauthorized, match=role) as caught:
             await client.execute(KEYSPACE.format(f"of_{role}"))
         assert caught.value.code == 0x2100
@@ -212,8 +218,8 @@ async def test_a_statement_that_the_user_may_not_execute(
 # Closing
 
 
-async def test_closing_twice(face: Face, points: list[str]) -> None:
-    client = await face.open(points)
+async def test_closing_twice(api_and_loop: Api, points: list[str]) -> None:
+    client = await api_and_loop.open(points)
     for _ in range(3):
         await client.close()
         assert client.session.closed
@@ -225,16 +231,16 @@ async def test_closing_twice(face: Face, points: list[str]) -> None:
         await client.execute(Batch())
 
 
-async def test_closing_concurrently(face: Face, points: list[str]) -> None:
-    client = await face.open(points)
+async def test_closing_concurrently(api_and_loop: Api, points: list[str]) -> None:
+    client = await api_and_loop.open(points)
     await asyncio.gather(*(client.close() for _ in range(10)))
     assert client.session.closed
 
 
 async def test_closing_waits_for_requests_in_flight(
-    face: Face, cassandra: Cassandra, keyspace: str, number: int
+    api_and_loop: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
-    client = await face.open(cassandra.contact_points, keyspace=keyspace)
+    client = await api_and_loop.open(cassandra.contact_points, keyspace=keyspace)
     insert = await client.prepare("INSERT INTO wide (p, c) VALUES (?, ?)")
     with paused(cassandra.nodes[0]):
         work = [asyncio.ensure_future(client.execute(insert, (number, c))) for c in range(10)]
@@ -252,9 +258,9 @@ async def test_closing_waits_for_requests_in_flight(
 
 
 async def test_closing_does_not_wait_for_ever(
-    face: Face, cassandra: Cassandra, keyspace: str, number: int
+    api_and_loop: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
-    client = await face.open(cassandra.contact_points, keyspace=keyspace)
+    client = await api_and_loop.open(cassandra.contact_points, keyspace=keyspace)
     insert = await client.prepare("INSERT INTO wide (p, c) VALUES (?, ?)")
     with paused(cassandra.nodes[0]):
         work = [asyncio.ensure_future(client.execute(insert, (number, c))) for c in range(10)]
@@ -268,9 +274,9 @@ async def test_closing_does_not_wait_for_ever(
 
 
 async def test_closing_in_the_middle_of_pages_and_rows(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    client = await face.open(points, keyspace=keyspace)
+    client = await api_and_loop.open(points, keyspace=keyspace)
     rows = await client.execute("SELECT c FROM wide WHERE p = 0", page_size=10)
     read = 0
 

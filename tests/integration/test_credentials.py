@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 
 from turbocql import Secret, Tls, errors
 from turbocql.testing import Cassandra
@@ -35,13 +35,15 @@ class Provider:
         return self.user, self.password
 
 
-async def test_user_and_password_of_a_callable(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_user_and_password_of_a_callable(
+    api_and_loop: Api, cassandra_secure: Cassandra
+) -> None:
     cluster = cassandra_secure
     user, password = cluster.user, cluster.password or ""
     provider = Provider(user, password)
     hidden = Provider(user, Secret(password))
     for credentials in (provider, hidden, lambda: (user, password), lambda: [user, password]):
-        async with face.connect(
+        async with api_and_loop.connect(
             cluster.contact_points, tls=tls(cluster), credentials=credentials
         ) as client:
             assert (await client.execute(VERSION)).one() is not None
@@ -50,9 +52,11 @@ async def test_user_and_password_of_a_callable(face: Face, cassandra_secure: Cas
     assert threading.main_thread().name not in provider.threads
 
 
-async def test_a_server_without_passwords_does_not_ask(face: Face, points: list[str]) -> None:
+async def test_a_server_without_passwords_does_not_ask(
+    api_and_loop: Api, points: list[str]
+) -> None:
     provider = Provider("nobody", "nothing")
-    async with face.connect(points, credentials=provider) as client:
+    async with api_and_loop.connect(points, credentials=provider) as client:
         assert (await client.execute(VERSION)).one() is not None
     assert provider.calls == 0
 
@@ -81,10 +85,10 @@ async def coroutine() -> Any:
     ],
 )
 async def test_credentials_that_fail(
-    twin: Face, cassandra_secure: Cassandra, credentials: Callable[[], Any], message: str
+    api: Api, cassandra_secure: Cassandra, credentials: Callable[[], Any], message: str
 ) -> None:
     with pytest.raises(errors.AuthenticationError, match=message) as caught:
-        await twin.open(
+        await api.open(
             cassandra_secure.contact_points, tls=tls(cassandra_secure), credentials=credentials
         )
     error: BaseException | None = caught.value
@@ -161,17 +165,15 @@ async def fails(client: Client) -> bool:
     return True
 
 
-async def test_a_password_that_changes(
-    twin: Face, cassandra_secure: Cassandra, number: int
-) -> None:
+async def test_a_password_that_changes(api: Api, cassandra_secure: Cassandra, number: int) -> None:
     """After a session has lost its connections, it connects again with the new password."""
     cluster, role = cassandra_secure, f"app_{number}"
     secure: dict[str, Any] = {"tls": tls(cluster), "user": cluster.user}
-    async with twin.connect(cluster.contact_points, password=cluster.password, **secure) as admin:
+    async with api.connect(cluster.contact_points, password=cluster.password, **secure) as admin:
         await admin.execute(f"CREATE ROLE {role} WITH LOGIN = true AND PASSWORD = 'first'")
         provider, forwarder = Provider(role, "first"), Forwarder(cluster.contact_points[0])
         try:
-            async with twin.connect(
+            async with api.connect(
                 forwarder.contact_point, tls=tls(cluster), credentials=provider
             ) as client:
                 assert await answers(client)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from tests.support.faces import Client, Face
-from tests.support.liar import EXECUTE, Answer, Liar
+from tests.support.apis import Api, Client
+from tests.support.changing_proxy import EXECUTE, Answer, ChangingProxy
 from tests.support.nodes import eventually
 
 import turbocql
@@ -43,9 +43,9 @@ async def payload_of(client: Client, statement: Any, values: Any = None, **optio
 
 @pytest.mark.parametrize("compression", [None, "lz4", "snappy"])
 async def test_every_kind_of_request_carries_the_payload(
-    twin: Face, mirror: Cassandra, compression: Any
+    api: Api, mirror: Cassandra, compression: Any
 ) -> None:
-    async with twin.connect(mirror.contact_points, compression=compression) as client:
+    async with api.connect(mirror.contact_points, compression=compression) as client:
         text = "INSERT INTO mirrored.t (k, v) VALUES (1, 'a')"
         assert await payload_of(client, text, custom_payload=PAYLOAD) == PAYLOAD
         assert await payload_of(client, SELECT, (1,), custom_payload=PAYLOAD) == PAYLOAD
@@ -60,7 +60,7 @@ async def test_every_kind_of_request_carries_the_payload(
         assert (await client.execute(SELECT, (2,))).scalar() == "b"
 
 
-async def test_the_bytes_of_a_payload_count_as_in_flight(twin: Face, mirror: Cassandra) -> None:
+async def test_the_bytes_of_a_payload_count_as_in_flight(api: Api, mirror: Cassandra) -> None:
     held = threading.Event()
 
     def change(answer: Answer) -> bytes:
@@ -68,8 +68,8 @@ async def test_the_bytes_of_a_payload_count_as_in_flight(twin: Face, mirror: Cas
             held.wait(20)
         return answer.frame()
 
-    with Liar(mirror.contact_points[0], change) as liar:
-        async with twin.connect(liar.contact_point) as client:
+    with ChangingProxy(mirror.contact_points[0], change) as proxy:
+        async with api.connect(proxy.contact_point) as client:
             prepared = await client.prepare(SELECT)
             batch = turbocql.Batch("unlogged")
             batch.add("INSERT INTO mirrored.t (k) VALUES (3)")
@@ -93,24 +93,24 @@ async def test_the_bytes_of_a_payload_count_as_in_flight(twin: Face, mirror: Cas
                 assert bytes_in_flight() == 0
 
 
-async def test_other_requests_carry_no_payload(twin: Face, mirror: Cassandra) -> None:
-    async with twin.connect(mirror.contact_points) as client:
+async def test_other_requests_carry_no_payload(api: Api, mirror: Cassandra) -> None:
+    async with api.connect(mirror.contact_points) as client:
         assert await payload_of(client, SELECT, (1,)) is None
         assert await payload_of(client, SELECT, (1,), custom_payload={}) is None
         assert await payload_of(client, SELECT, (1,), custom_payload=None) is None
 
 
 async def test_the_payloads_of_a_call_and_of_its_statement_are_merged(
-    twin: Face, mirror: Cassandra
+    api: Api, mirror: Cassandra
 ) -> None:
-    async with twin.connect(mirror.contact_points) as client:
+    async with api.connect(mirror.contact_points) as client:
         query = turbocql.Query(SELECT, custom_payload={"a": b"statement", "b": b"statement"})
         merged = await payload_of(client, query, (1,), custom_payload={"a": b"call"})
         assert merged == {"a": b"call", "b": b"statement"}
 
 
-async def test_later_pages_carry_the_payload_too(twin: Face, mirror: Cassandra) -> None:
-    async with twin.connect(mirror.contact_points) as client:
+async def test_later_pages_carry_the_payload_too(api: Api, mirror: Cassandra) -> None:
+    async with api.connect(mirror.contact_points) as client:
         for key in range(10, 16):
             await client.execute(
                 "INSERT INTO mirrored.t (k, v) VALUES (?, 'page')", (key,), timeout_s=20
@@ -136,18 +136,18 @@ async def test_later_pages_carry_the_payload_too(twin: Face, mirror: Cassandra) 
 
 
 async def test_a_statement_that_is_prepared_again_keeps_the_payload(
-    twin: Face, mirror: Cassandra
+    api: Api, mirror: Cassandra
 ) -> None:
-    async with twin.connect(mirror.contact_points) as client:
+    async with api.connect(mirror.contact_points) as client:
         await client.execute(SELECT, (1,), custom_payload=PAYLOAD)
         with turbocql.connect(mirror.contact_points) as other:
             # After a change of a table, the server forgets the prepared statements on this table.
-            other.execute(f"ALTER TABLE mirrored.t ADD extra_{twin.name} int")
+            other.execute(f"ALTER TABLE mirrored.t ADD extra_{api.name} int")
         assert await payload_of(client, SELECT, (1,), custom_payload=PAYLOAD) == PAYLOAD
 
 
-async def test_invalid_payloads_are_refused(twin: Face, mirror: Cassandra) -> None:
-    async with twin.connect(mirror.contact_points) as client:
+async def test_invalid_payloads_are_refused(api: Api, mirror: Cassandra) -> None:
+    async with api.connect(mirror.contact_points) as client:
         for payload, error, message in [
             ([("a", b"")], TypeError, "custom_payload must be a mapping of str to bytes, got list"),
             ({1: b""}, TypeError, "custom_payload must be a mapping of str to bytes, got int"),
@@ -163,12 +163,10 @@ async def test_invalid_payloads_are_refused(twin: Face, mirror: Cassandra) -> No
         assert await payload_of(client, SELECT, (1,), custom_payload=PAYLOAD) == PAYLOAD
 
 
-async def test_requests_carry_the_context_of_the_current_span(
-    twin: Face, mirror: Cassandra
-) -> None:
+async def test_requests_carry_the_context_of_the_current_span(api: Api, mirror: Cassandra) -> None:
     provider = TracerProvider()
     tracer = provider.get_tracer("program")
-    async with twin.connect(mirror.contact_points) as client:
+    async with api.connect(mirror.contact_points) as client:
         session = client.session
         telemetry.instrument(session, tracer_provider=provider, traceparent=True)
         with tracer.start_as_current_span("program") as span:
@@ -184,7 +182,7 @@ async def test_requests_carry_the_context_of_the_current_span(
             assert await payload_of(client, SELECT, (1,), custom_payload={}) is None
 
 
-async def test_the_bytes_of_a_payload_in_a_frame(twin: Face, cassandra: Cassandra) -> None:
+async def test_the_bytes_of_a_payload_in_a_frame(api: Api, cassandra: Cassandra) -> None:
     seen: list[Answer] = []
 
     def look(answer: Answer) -> bytes:
@@ -192,8 +190,8 @@ async def test_the_bytes_of_a_payload_in_a_frame(twin: Face, cassandra: Cassandr
             seen.append(answer)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], look) as liar:
-        async with twin.connect(liar.contact_point) as client:
+    with ChangingProxy(cassandra.contact_points[0], look) as proxy:
+        async with api.connect(proxy.contact_point) as client:
             statement = "SELECT release_version FROM system.local WHERE key = ?"
             await client.execute(statement, ("local",), custom_payload={"k": b"vv"})
             await client.execute(statement, ("local",))

@@ -10,7 +10,16 @@ from contextlib import ExitStack
 from typing import Any, Literal
 
 import pytest
-from tests.support.liar import BATCH, ERROR, EXECUTE, PREPARE, QUERY, Answer, Liar, held_until
+from tests.support.changing_proxy import (
+    BATCH,
+    ERROR,
+    EXECUTE,
+    PREPARE,
+    QUERY,
+    Answer,
+    ChangingProxy,
+    held_until,
+)
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -91,8 +100,8 @@ def test_the_first_use_of_a_text_has_one_time_limit(cassandra: Cassandra) -> Non
 
     text = "SELECT schema_version FROM system.local WHERE key = ?"
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         lies.set()
         # If a new time limit of 1 s began after the preparation, the call would take 1.7 s.
@@ -111,13 +120,13 @@ def test_a_prepare_that_times_out_names_the_nodes(cassandra: Cassandra) -> None:
         return b"" if silent else answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, timeout_s=0.5) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, timeout_s=0.5) as session,
     ):
         lies.set()
         with pytest.raises(errors.RequestTimeout) as raised:
             session.prepare("SELECT key FROM system.local WHERE key = 'a'")
-        assert f"; asked {liar.contact_point}" in str(raised.value)
+        assert f"; asked {proxy.contact_point}" in str(raised.value)
         assert "statement: SELECT key FROM system.local WHERE key = …" in str(raised.value)
 
 
@@ -138,8 +147,8 @@ def test_reading_the_schema_ends_although_pages_do_not(cassandra: Cassandra) -> 
         ).frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         seconds, error = took(lambda: session.schema(timeout_s=2))
         assert isinstance(error, errors.RequestError)
@@ -185,9 +194,9 @@ def test_the_error_that_says_most_is_raised(cassandra_three: Cassandra, keyspace
 
 
 def test_all_nodes_down_names_each_with_its_reason(cassandra: Cassandra) -> None:
-    with Liar(cassandra.contact_points[0], Answer.frame) as liar:
-        session = turbocql.connect(liar.contact_point, timeout_s=3)
-        point = liar.contact_point
+    with ChangingProxy(cassandra.contact_points[0], Answer.frame) as proxy:
+        session = turbocql.connect(proxy.contact_point, timeout_s=3)
+        point = proxy.contact_point
     with session:
 
         def named() -> bool:
@@ -225,8 +234,8 @@ def test_a_refused_batch_says_what_is_known(cassandra: Cassandra) -> None:
             "CREATE TABLE IF NOT EXISTS refused.t (k int, c int, v int, PRIMARY KEY (k, c))"
         )
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, keyspace="refused") as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, keyspace="refused") as session,
     ):
         insert = session.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?)")
         condition = session.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?) IF NOT EXISTS")
@@ -297,8 +306,8 @@ def test_further_calls_wait_in_their_order(cassandra: Cassandra) -> None:
     queue: list[int] = []
 
     with (
-        Liar(cassandra.contact_points[0], held_until(hold)) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight=2) as session,
+        ChangingProxy(cassandra.contact_points[0], held_until(hold)) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight=2) as session,
         ThreadPoolExecutor(8) as pool,
     ):
         select = session.prepare("SELECT key FROM system.local WHERE key = ?")
@@ -344,8 +353,8 @@ def test_a_call_that_has_waited_has_the_rest_of_its_limit(cassandra: Cassandra, 
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight=1) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight=1) as session,
         ThreadPoolExecutor(2) as pool,
     ):
         select = session.prepare("SELECT key FROM system.local WHERE key = ?")
@@ -392,8 +401,8 @@ def test_rows_that_wait_are_not_all_encoded(cassandra: Cassandra) -> None:
             yield key, b"x" * large
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight_bytes=2 * large) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight_bytes=2 * large) as session,
         ThreadPoolExecutor(1) as pool,
     ):
         session.execute(
@@ -425,8 +434,8 @@ def test_a_full_session_may_raise(cassandra: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight_bytes=10, when_full="raise") as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight_bytes=10, when_full="raise") as session,
         ThreadPoolExecutor(1) as pool,
     ):
         select = session.prepare("SELECT key FROM system.local WHERE key = ?")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 
 import turbocql
 from turbocql import Config, Diagnosis, Session, errors
@@ -53,8 +53,8 @@ async def printed(client: Client) -> str:
 
 
 @pytest.mark.parametrize("query", ["", "?compression=lz4;rows=dict&consistency=ONE"])
-async def test_a_url(face: Face, points: list[str], query: str) -> None:
-    async with face.connect(f"cql://{','.join(points)}/system{query}") as client:
+async def test_a_url(api_and_loop: Api, points: list[str], query: str) -> None:
+    async with api_and_loop.connect(f"cql://{','.join(points)}/system{query}") as client:
         assert client.session.keyspace == "system"
         assert client.session.config.contact_points == tuple(points)
         assert client.session.config.compression == ("lz4" if query else None)
@@ -62,42 +62,42 @@ async def test_a_url(face: Face, points: list[str], query: str) -> None:
         assert row == {"key": "local"} if query else row.key == "local"
 
 
-async def test_settings_override_the_url(twin: Face, points: list[str]) -> None:
-    async with twin.connect(f"cql://{points[0]}?rows=dict", rows="tuple") as client:
+async def test_settings_override_the_url(api: Api, points: list[str]) -> None:
+    async with api.connect(f"cql://{points[0]}?rows=dict", rows="tuple") as client:
         assert (await client.execute("SELECT key FROM system.local")).one() == ("local",)
 
 
-async def test_user_and_password_in_a_url(twin: Face, guarded: Cassandra) -> None:
+async def test_user_and_password_in_a_url(api: Api, guarded: Cassandra) -> None:
     point = guarded.contact_points[0]
-    async with twin.connect(f"cql://c%61ssandra:cassandr%61@{point}") as client:
+    async with api.connect(f"cql://c%61ssandra:cassandr%61@{point}") as client:
         assert (await client.execute("SELECT key FROM system.local")).one().key == "local"
         found = await diagnosis(client)
         assert found.session
         assert found.session.user_given
         assert "user            given" in str(found)
     with pytest.raises(errors.AuthenticationError) as caught:
-        await twin.open(f"cql://cassandra:hunter2@{point}")
+        await api.open(f"cql://cassandra:hunter2@{point}")
     assert "hunter2" not in str(caught.value)
 
 
 async def test_settings_of_the_environment_and_of_a_file(
-    twin: Face, points: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    api: Api, points: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TURBOCQL_URL", "cql://127.0.0.1:1/system")
     monkeypatch.setenv("TURBOCQL_CONTACT_POINTS", ",".join(points))
-    async with twin.connect(config=Config.from_env()) as client:
+    async with api.connect(config=Config.from_env()) as client:
         assert client.session.keyspace == "system"
     file = tmp_path / "db.toml"
     file.write_text(f'[test]\ncontact_points = "{points[0]}"\nkeyspace = "system"\n')
-    async with twin.connect(config=Config.from_toml(file, "test")) as client:
+    async with api.connect(config=Config.from_toml(file, "test")) as client:
         assert client.session.keyspace == "system"
 
 
 # A session's diagnosis
 
 
-async def test_a_session(face: Face, points: list[str]) -> None:
-    async with face.connect(points, keyspace="system", compression="lz4") as client:
+async def test_a_session(api_and_loop: Api, points: list[str]) -> None:
+    async with api_and_loop.connect(points, keyspace="system", compression="lz4") as client:
         await client.execute("SELECT key FROM local WHERE key = ?", ("local",))
         found = await diagnosis(client)
         deadline = time.monotonic() + 10
@@ -129,18 +129,18 @@ async def test_a_session(face: Face, points: list[str]) -> None:
             assert said in text
 
 
-async def test_the_wake_mechanism_of_the_loop(face: Face, points: list[str]) -> None:
-    async with face.connect(points) as client:
+async def test_the_wake_mechanism_of_the_loop(api_and_loop: Api, points: list[str]) -> None:
+    async with api_and_loop.connect(points) as client:
         found = await diagnosis(client)
     # Tests of the synchronous API also run inside an event loop, but turbocql does not wake it.
-    expected = None if face.sync else "thread" if face.loop.notifier else "eventfd"
+    expected = None if api_and_loop.sync else "thread" if api_and_loop.loop.notifier else "eventfd"
     assert found.woken_by == expected
     assert found.event_loop
-    assert ("uvloop" in found.event_loop) == (face.loop.name == "uvloop")
+    assert ("uvloop" in found.event_loop) == (api_and_loop.loop.name == "uvloop")
 
 
-async def test_a_closed_session_can_be_diagnosed(twin: Face, points: list[str]) -> None:
-    client = await twin.open(points)
+async def test_a_closed_session_can_be_diagnosed(api: Api, points: list[str]) -> None:
+    client = await api.open(points)
     await client.close()
     about = (await diagnosis(client)).session
     assert about
@@ -150,7 +150,7 @@ async def test_a_closed_session_can_be_diagnosed(twin: Face, points: list[str]) 
     assert "session         closed" in await printed(client)
 
 
-async def test_a_session_of_the_other_face_is_refused(points: list[str]) -> None:
+async def test_a_session_of_the_other_api_is_refused(points: list[str]) -> None:
     with turbocql.connect(points) as session:
         given: Any = session
         with pytest.raises(TypeError, match=r"turbocql\.diagnose\(session\)"):
@@ -161,8 +161,8 @@ async def test_a_session_of_the_other_face_is_refused(points: list[str]) -> None
             turbocql.diagnosis(given)
 
 
-async def test_all_nodes_of_a_cluster(twin: Face, cassandra_three: Cassandra) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+async def test_all_nodes_of_a_cluster(api: Api, cassandra_three: Cassandra) -> None:
+    async with api.connect(cassandra_three.contact_points) as client:
         for _ in range(5):
             about = (await diagnosis(client)).session
             assert about

@@ -246,17 +246,17 @@ async def run_example(example: doctest.Example, names: dict[str, Any], keyspace:
     assert "\n".join(shown) == example.want.strip()
 
 
-@pytest.mark.parametrize("face", ["session", "aio", "dbapi"])
-def test_docstrings_of_the_faces(face: str, cassandra: Cassandra, table: str) -> None:
-    module: ModuleType = getattr(sys.modules["turbocql"], face)
+@pytest.mark.parametrize("name", ["session", "aio", "dbapi"])
+def test_docstrings_of_the_apis(name: str, cassandra: Cassandra, table: str) -> None:
+    module: ModuleType = getattr(sys.modules["turbocql"], name)
     point = cassandra.contact_points[0]
 
     async def run() -> int:
         tried = 0
         names: dict[str, Any] = {"turbocql": turbocql, "contact_point": point}
-        if face == "session":
+        if name == "session":
             names["session"] = turbocql.connect(point, keyspace=table)
-        elif face == "dbapi":
+        elif name == "dbapi":
             connection = turbocql.dbapi.connect(point, keyspace=table)
             names |= {"session": connection, "cursor": connection.cursor()}
         else:

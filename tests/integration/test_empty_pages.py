@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.liar import ERROR, EXECUTE, QUERY, RESULT, Answer, Liar
+from tests.support.changing_proxy import ERROR, EXECUTE, QUERY, RESULT, Answer, ChangingProxy
 
 import turbocql
 import turbocql.aio
@@ -89,7 +89,7 @@ def emptying() -> Emptying:
 
 
 @pytest.fixture
-def liar(cassandra: Cassandra, keyspace: str, emptying: Emptying) -> Iterator[str]:
+def proxy(cassandra: Cassandra, keyspace: str, emptying: Emptying) -> Iterator[str]:
     point = cassandra.contact_points[0]
     with turbocql.connect(point, keyspace=keyspace) as session:
         session.execute(
@@ -97,7 +97,7 @@ def liar(cassandra: Cassandra, keyspace: str, emptying: Emptying) -> Iterator[st
         )
         insert = session.prepare(f"INSERT INTO {TABLE} (pk, ck) VALUES (1, ?)")
         session.execute_many(insert, [(ck,) for ck in range(5)]).raise_for_failures()
-    with Liar(point, emptying) as between:
+    with ChangingProxy(point, emptying) as between:
         yield between.contact_point
 
 
@@ -116,9 +116,9 @@ HOW: dict[str, Callable[[turbocql.Rows[Any]], Any]] = {
 @pytest.mark.parametrize("kind", ["text", "prepared", "bound"])
 @pytest.mark.parametrize("how", HOW)
 def test_rows_after_empty_pages(
-    how: str, kind: str, page_size: int, liar: str, keyspace: str, emptying: Emptying
+    how: str, kind: str, page_size: int, proxy: str, keyspace: str, emptying: Emptying
 ) -> None:
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         text = f"SELECT ck FROM {TABLE} WHERE pk = {1 if kind == 'text' else '?'}"
         statement = text if kind == "text" else session.prepare(text)
         emptying.on.set()
@@ -132,8 +132,8 @@ def test_rows_after_empty_pages(
         assert emptying.sent >= EMPTY
 
 
-def test_no_rows_at_all(liar: str, keyspace: str, emptying: Emptying) -> None:
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+def test_no_rows_at_all(proxy: str, keyspace: str, emptying: Emptying) -> None:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         emptying.on.set()
         select = f"SELECT ck FROM {TABLE} WHERE pk = 77"
         assert session.execute(select).one() is None
@@ -142,8 +142,8 @@ def test_no_rows_at_all(liar: str, keyspace: str, emptying: Emptying) -> None:
             session.execute(select).one_or_raise()
 
 
-def test_exactly_one_row(liar: str, keyspace: str, emptying: Emptying) -> None:
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+def test_exactly_one_row(proxy: str, keyspace: str, emptying: Emptying) -> None:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         emptying.on.set()
         select = f"SELECT ck FROM {TABLE} WHERE pk = 1"
         assert session.execute(f"{select} AND ck = 3").one_or_raise() == (3,)
@@ -151,9 +151,9 @@ def test_exactly_one_row(liar: str, keyspace: str, emptying: Emptying) -> None:
             session.execute(select).one_or_raise()
 
 
-def test_the_asynchronous_face(liar: str, keyspace: str, emptying: Emptying) -> None:
+def test_the_asynchronous_api(proxy: str, keyspace: str, emptying: Emptying) -> None:
     async def scenario() -> None:
-        async with turbocql.aio.connect(liar, keyspace=keyspace) as session:
+        async with turbocql.aio.connect(proxy, keyspace=keyspace) as session:
             emptying.on.set()
             row = (await session.execute(f"SELECT ck FROM {TABLE} WHERE pk = 1")).one()
             assert row is not None
@@ -164,9 +164,9 @@ def test_the_asynchronous_face(liar: str, keyspace: str, emptying: Emptying) -> 
     asyncio.run(scenario())
 
 
-def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> None:
+def test_the_time_limit_holds(proxy: str, keyspace: str, emptying: Emptying) -> None:
     text = f"SELECT ck FROM {TABLE} WHERE pk = 1"
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         emptying.on.set()
         emptying.pause_s, emptying.most = 0.4, 4
         began = time.monotonic()
@@ -179,7 +179,7 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
         assert row.ck == 0
 
     async def scenario() -> None:
-        async with turbocql.aio.connect(liar, keyspace=keyspace) as session:
+        async with turbocql.aio.connect(proxy, keyspace=keyspace) as session:
             rows = await session.execute(text, timeout_s=1.0)
             with pytest.raises(errors.Error, match="the first pages have no rows"):
                 rows.one()
@@ -192,21 +192,21 @@ def test_the_time_limit_holds(liar: str, keyspace: str, emptying: Emptying) -> N
     asyncio.run(scenario())
 
 
-def test_scans(liar: str, keyspace: str, emptying: Emptying) -> None:
+def test_scans(proxy: str, keyspace: str, emptying: Emptying) -> None:
     async def scenario() -> None:
-        async with turbocql.aio.connect(liar, keyspace=keyspace) as session:
+        async with turbocql.aio.connect(proxy, keyspace=keyspace) as session:
             assert (await session.scan(TABLE)).one() is not None
 
     # Most token ranges of this table have no rows, so a scan gets pages without rows also without
     # the proxy's pages.
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         for _ in range(5):
             assert session.scan(TABLE).one() is not None
     asyncio.run(scenario())
 
 
-def test_database_api(liar: str, keyspace: str, emptying: Emptying) -> None:
-    with turbocql.connect(liar, keyspace=keyspace) as session:
+def test_database_api(proxy: str, keyspace: str, emptying: Emptying) -> None:
+    with turbocql.connect(proxy, keyspace=keyspace) as session:
         cursor = turbocql.dbapi.Connection(session).cursor()
         emptying.on.set()
         cursor.execute(f"SELECT ck FROM {TABLE} WHERE pk = 1")

@@ -12,8 +12,8 @@ import time
 from collections import Counter
 
 import pytest
-from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar, ending_when
+from tests.support.apis import Api
+from tests.support.changing_proxy import ERROR, EXECUTE, QUERY, Answer, ChangingProxy, ending_when
 from tests.support.loops import Loop
 from tests.support.nodes import eventually, paused
 
@@ -47,7 +47,7 @@ def test_a_connection_that_is_receiving_is_not_closed(cassandra: Cassandra, tabl
         for k in range(8):
             session.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (k, b"x" * MB))
     with (
-        Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
+        ChangingProxy(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
         turbocql.connect(
             slow.contact_point,
             keepalive_interval_s=0.5,
@@ -67,7 +67,7 @@ def test_a_connection_that_is_sending_is_not_closed(cassandra: Cassandra, table:
     Eight rows of 1 MB are sent concurrently through a proxy that forwards only 2 MB/s.
     """
     with (
-        Liar(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
+        ChangingProxy(cassandra.contact_points[0], Answer.frame, bytes_per_s=2 * MB) as slow,
         turbocql.connect(
             slow.contact_point, keepalive_interval_s=1, keepalive_timeout_s=1, retry="fallthrough"
         ) as session,
@@ -85,7 +85,7 @@ def test_a_silent_connection_is_closed(cassandra: Cassandra) -> None:
         return b"" if silent else answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as mute,
+        ChangingProxy(cassandra.contact_points[0], change) as mute,
         turbocql.connect(
             mute.contact_point,
             keepalive_interval_s=0.5,
@@ -141,8 +141,8 @@ def test_a_node_is_reached_soon_after_it_is_back(cassandra: Cassandra) -> None:
     down = threading.Event()
 
     with (
-        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], ending_when(down)) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
 
         def works() -> bool:
@@ -239,7 +239,7 @@ def forgets(answer: Answer) -> bytes:
     return answer.with_body(body, opcode=ERROR).frame()
 
 
-class Forgetful(Liar):
+class Forgetful(ChangingProxy):
     """A server that does not keep any prepared statement. It counts requests by opcode."""
 
     def __init__(self, contact_point: str) -> None:
@@ -251,10 +251,10 @@ class Forgetful(Liar):
 
 
 async def test_a_statement_that_the_server_does_not_keep_is_sent_as_a_query(
-    twin: Face, cassandra: Cassandra, table: str
+    api: Api, cassandra: Cassandra, table: str
 ) -> None:
     with (server := Forgetful(cassandra.contact_points[0])):
-        async with twin.connect(server.contact_point) as client:
+        async with api.connect(server.contact_point) as client:
             insert = await client.prepare(f"INSERT INTO {table} (k, v) VALUES (:k, :v)")
             await client.execute(insert, {"k": 9001, "v": b"a"})
             await client.execute(f"INSERT INTO {table} (k, v) VALUES (?, ?)", (9002, None))

@@ -15,8 +15,8 @@ from traceback import format_exception_only
 from typing import Any
 
 import pytest
+from tests.support.changing_proxy import BATCH, ERROR, EXECUTE, QUERY, Answer, ChangingProxy
 from tests.support.children import run_python
-from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.nodes import eventually, paused
 from tests.support.tables import KEYSPACE
 
@@ -169,8 +169,8 @@ def schema_change_is_done(cluster: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cluster.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cluster.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         session.execute("CREATE TABLE shop.gift_cards (id int PRIMARY KEY)", timeout_s=1)
 
@@ -186,8 +186,8 @@ def lied_to(
         return change(answer) if lie else answer.frame()
 
     with (
-        Liar(cluster.contact_points[0], answer) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cluster.contact_points[0], answer) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         prepared = session.prepare(text)
         lies.set()
@@ -210,9 +210,9 @@ def connection_lost(cluster: Cassandra) -> None:
 
 @failure("All nodes are down")
 def all_nodes_down(cluster: Cassandra) -> None:
-    with Liar(cluster.contact_points[0], Answer.frame) as liar:
-        session = turbocql.connect(liar.contact_point)
-        node = liar.contact_point
+    with ChangingProxy(cluster.contact_points[0], Answer.frame) as proxy:
+        session = turbocql.connect(proxy.contact_point)
+        node = proxy.contact_point
     with session:
 
         def is_named() -> bool:
@@ -288,8 +288,8 @@ def never_prepared(cluster: Cassandra) -> None:
     batch = Batch()
     batch.add(INSERT, (1, "Ada"))
     with (
-        Liar(cluster.contact_points[0], forget) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cluster.contact_points[0], forget) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         session.execute(batch)
 
@@ -344,8 +344,8 @@ def dropped_keyspace(cluster: Cassandra) -> None:
     with turbocql.connect(cluster.contact_points) as admin:
         admin.execute(KEYSPACE.format("old_shop"))
         with (
-            Liar(cluster.contact_points[0], change) as liar,
-            turbocql.connect(liar.contact_point, keyspace="old_shop") as session,
+            ChangingProxy(cluster.contact_points[0], change) as proxy,
+            turbocql.connect(proxy.contact_point, keyspace="old_shop") as session,
         ):
             admin.execute("DROP KEYSPACE old_shop")
             down.set()
@@ -415,7 +415,7 @@ def unauthorized(cluster: Cassandra) -> None:
         session.execute(INSERT, (1, "Ada"))
 
 
-class Slow(Liar):
+class Slow(ChangingProxy):
     """Delays the responses to writes that contain "Ada"."""
 
     def __init__(self, contact_point: str) -> None:

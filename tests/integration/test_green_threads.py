@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.liar import EXECUTE, Answer, Liar
+from tests.support.changing_proxy import EXECUTE, Answer, ChangingProxy
 
 from turbocql.testing import Cassandra
 
@@ -106,7 +106,7 @@ def test_other_tasks_run_while_ten_requests_wait(
             time.sleep(0.3)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], late) as proxy:
+    with ChangingProxy(cassandra.contact_points[0], late) as proxy:
         printed = run(python, program, proxy.contact_point, how)
     keys, seconds, beats = json.loads(printed)
     assert keys == ["local"] * 10
@@ -179,5 +179,5 @@ def test_all_calls_work_in_greenlets(cassandra: Cassandra) -> None:
             time.sleep(0.5)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], late) as proxy:
+    with ChangingProxy(cassandra.contact_points[0], late) as proxy:
         assert json.loads(run(WITH_GEVENT, EVERYTHING, proxy.contact_point)) == [True, True]

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Literal
 
 import pytest
-from tests.support.liar import (
+from tests.support.changing_proxy import (
     BATCH,
     ERROR,
     EVENT,
@@ -28,7 +28,7 @@ from tests.support.liar import (
     RESULT,
     SUPPORTED,
     Answer,
-    Liar,
+    ChangingProxy,
 )
 from tests.support.nodes import eventually
 
@@ -222,21 +222,21 @@ def test_a_lie_ends_in_an_error(name: str, cassandra: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
         turbocql.connect(
-            liar.contact_point,
+            proxy.contact_point,
             retry="fallthrough",
             keepalive_interval_s=0.5,
             keepalive_timeout_s=0.5,
         ) as session,
     ):
         assert session.execute(MARK).one()
-        open_until_now = liar.ended
+        open_until_now = proxy.ended
         lies.set()
         began = time.monotonic()
         asking(session)
         lies.clear()
-        assert eventually(lambda: liar.ended > open_until_now, 2) == (name not in HARMLESS)
+        assert eventually(lambda: proxy.ended > open_until_now, 2) == (name not in HARMLESS)
         assert eventually(lambda: works(session), 20), "the session does not work any more"
         assert time.monotonic() - began < 30
 
@@ -261,8 +261,8 @@ def test_a_lie_about_a_prepared_statement(made: bytes, cassandra: Cassandra) -> 
         )
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, retry="fallthrough") as session,
         pytest.raises(errors.Error),
     ):
         session.prepare(f"{MARK} WHERE key = ?")
@@ -289,9 +289,9 @@ def test_a_compressed_body_that_becomes_large(
 
     lies = threading.Event()
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
         turbocql.connect(
-            liar.contact_point, compression=compression, retry="fallthrough"
+            proxy.contact_point, compression=compression, retry="fallthrough"
         ) as session,
     ):
         lies.set()
@@ -334,9 +334,9 @@ def test_a_frame_whose_announced_body_never_comes(cassandra: Cassandra) -> None:
 
     silent = threading.Event()
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
         turbocql.connect(
-            liar.contact_point,
+            proxy.contact_point,
             keepalive_interval_s=0.5,
             keepalive_timeout_s=0.5,
             retry="fallthrough",
@@ -367,8 +367,11 @@ def test_a_lie_in_supported(made: bytes, cassandra: Cassandra) -> None:
     def change(answer: Answer) -> bytes:
         return answer.with_body(made).frame() if answer.opcode == SUPPORTED else answer.frame()
 
-    with Liar(cassandra.contact_points[0], change) as liar, pytest.raises(errors.ConnectError):
-        turbocql.connect(liar.contact_point, connect_timeout_s=3)
+    with (
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        pytest.raises(errors.ConnectError),
+    ):
+        turbocql.connect(proxy.contact_point, connect_timeout_s=3)
 
 
 def test_a_lie_about_the_number_of_shards(cassandra: Cassandra) -> None:
@@ -382,12 +385,12 @@ def test_a_lie_about_the_number_of_shards(cassandra: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         time.sleep(3)
         assert session.execute(MARK).one()
-        assert liar.connections < 10
+        assert proxy.connections < 10
 
 
 def changed(answer: Answer, random: Random) -> bytes:
@@ -449,12 +452,12 @@ def converse(seed: int, contact_point: str) -> float:
             call()
         slowest = max(slowest, time.monotonic() - began)
 
-    with Liar(contact_point, change) as liar:
+    with ChangingProxy(contact_point, change) as proxy:
         session: list[turbocql.Session] = []
         timed(
             lambda: session.append(
                 turbocql.connect(
-                    liar.contact_point,
+                    proxy.contact_point,
                     connect_timeout_s=2,
                     timeout_s=1,
                     compression=random.choice(COMPRESSIONS),
@@ -542,10 +545,10 @@ def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
         return answer.with_body(made).frame()
 
     began = time.monotonic()
-    with Liar(cassandra.contact_points[0], Texts(lie)) as liar:
+    with ChangingProxy(cassandra.contact_points[0], Texts(lie)) as proxy:
         with (
             suppress(errors.Error),
-            turbocql.connect(liar.contact_point, connect_timeout_s=10) as session,
+            turbocql.connect(proxy.contact_point, connect_timeout_s=10) as session,
         ):
             list(session.execute(MARK))
         assert time.monotonic() - began < 30
@@ -571,8 +574,8 @@ def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
 
     make_table(cassandra, "hostile_servers.b (k int PRIMARY KEY)")
     with (
-        Liar(cassandra.contact_points[0], Texts(lie)) as liar,
-        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+        ChangingProxy(cassandra.contact_points[0], Texts(lie)) as proxy,
+        turbocql.connect(proxy.contact_point, retry="fallthrough") as session,
     ):
         batch = turbocql.Batch()
         batch.add(session.prepare("INSERT INTO hostile_servers.b (k) VALUES (?)"), (1,))
@@ -591,8 +594,8 @@ def test_large_tuples_of_nulls(cassandra: Cassandra) -> None:
         return answer.with_body(made).frame() if answer.answers(QUERY, MARK) else answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
         pytest.raises(errors.DecodeError),
     ):
         list(session.execute(MARK))
@@ -610,14 +613,14 @@ def test_an_unreadable_answer_to_a_write(cassandra: Cassandra) -> None:
 
     make_table(cassandra, "hostile_servers.b (k int PRIMARY KEY)")
     with (
-        Liar(cassandra.contact_points[0], Texts(lie)) as liar,
-        turbocql.connect(liar.contact_point, retry="fallthrough") as session,
+        ChangingProxy(cassandra.contact_points[0], Texts(lie)) as proxy,
+        turbocql.connect(proxy.contact_point, retry="fallthrough") as session,
     ):
         insert = session.prepare("INSERT INTO hostile_servers.b (k) VALUES (?)")
         with pytest.raises(errors.UnreadableAnswer) as raised:
             session.execute(insert, (7,))
         assert raised.value.may_have_applied
-        assert raised.value.coordinator == liar.contact_point
+        assert raised.value.coordinator == proxy.contact_point
         assert raised.value.attempts == 1
         assert eventually(lambda: works(session), 20)
         report = session.execute_many(insert, [(8,)], raise_failures=False)
@@ -640,8 +643,8 @@ def test_a_page_that_names_itself_as_the_next(cassandra: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         iterated = iter(session.execute(MARK))
         assert next(iterated)

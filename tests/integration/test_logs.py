@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.support.changing_proxy import ERROR, EXECUTE, QUERY, Answer, ChangingProxy, ending_when
 from tests.support.children import run_python
-from tests.support.liar import ERROR, EXECUTE, QUERY, Answer, Liar, ending_when
 from tests.support.logs import Records, recorded
 from tests.support.nodes import eventually, paused
 
@@ -71,11 +71,11 @@ def test_a_connection_that_is_lost_and_opened_again(cassandra: Cassandra, record
     down = threading.Event()
 
     with (
-        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], ending_when(down)) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         opened = records.first("connection opened")
-        assert (opened.levelname, opened.node) == ("DEBUG", liar.contact_point)
+        assert (opened.levelname, opened.node) == ("DEBUG", proxy.contact_point)
         session.execute(SELECT, ("local",))
         down.set()
         with pytest.raises(errors.RequestError):
@@ -109,8 +109,8 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         session.execute(SELECT, ("local",))
         # A connection is lost first, and then the node refuses the credentials. The refusal is
@@ -123,7 +123,7 @@ def test_refused_credentials(cassandra: Cassandra, records: Records) -> None:
             lambda: any(each.authentication for each in records.of("connection failed"))
         )
         assert "ERROR" in {each.levelname for each in records.of("connection failed")}
-        assert failed.node == liar.contact_point
+        assert failed.node == proxy.contact_point
         # The server's message contains the user's name, so turbocql must not log the message.
         for record in records.all:
             assert "secret-user" not in repr(record.__dict__) + record.getMessage()
@@ -139,8 +139,8 @@ def test_a_slow_request(cassandra: Cassandra, records: Records) -> None:
 
     records.addFilter(note)
     with (
-        Liar(cassandra.contact_points[0], lambda answer: delayed(answer, 0.15)) as liar,
-        turbocql.connect(liar.contact_point, slow_request_s=0.1) as session,
+        ChangingProxy(cassandra.contact_points[0], lambda answer: delayed(answer, 0.15)) as proxy,
+        turbocql.connect(proxy.contact_point, slow_request_s=0.1) as session,
     ):
         request_id.set("r-17")
         began = time.time()
@@ -151,10 +151,10 @@ def test_a_slow_request(cassandra: Cassandra, records: Records) -> None:
         assert slow.thread == threading.get_ident()
         assert began < slow.created < time.time()
         assert slow.duration_s >= 0.14
-        assert (slow.kind, slow.node, slow.statement) == ("read", liar.contact_point, SELECT)
+        assert (slow.kind, slow.node, slow.statement) == ("read", proxy.contact_point, SELECT)
         assert (slow.keyspace, slow.table, slow.rows) == ("system", "local", 1)
         assert (slow.consistency, slow.sent_bytes, slow.waited_s > 0) == ("ONE", 9, True)
-        assert [attempt[0] for attempt in slow.attempts] == [liar.contact_point]
+        assert [attempt[0] for attempt in slow.attempts] == [proxy.contact_point]
         assert [told for message, told in seen if "slow" in message] == ["r-17"]
         # The slow requests of an `execute_many` are logged in the context in which `execute_many`
         # was called.
@@ -169,7 +169,7 @@ async def test_the_context_of_a_task(cassandra: Cassandra) -> None:
     seen: list[str] = []
     with (
         recorded() as records,
-        Liar(cassandra.contact_points[0], lambda answer: delayed(answer, 0.1)) as liar,
+        ChangingProxy(cassandra.contact_points[0], lambda answer: delayed(answer, 0.1)) as proxy,
     ):
 
         def note(record: logging.LogRecord) -> bool:
@@ -177,7 +177,7 @@ async def test_the_context_of_a_task(cassandra: Cassandra) -> None:
             return True
 
         records.addFilter(note)
-        points = liar.contact_point
+        points = proxy.contact_point
         async with turbocql.aio.connect(points, slow_request_s=0.05) as session:
             await session.prepare(SELECT)
             seen.clear()
@@ -237,8 +237,8 @@ def test_a_statement_that_a_node_has_forgotten(cassandra: Cassandra, records: Re
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         session.execute(SELECT, ("local",))
         has_forgotten.set()
@@ -387,8 +387,8 @@ def test_too_many_events_are_counted(cassandra: Cassandra, records: Records) -> 
 
     records.addFilter(hold)
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         report = session.execute_many(
             SELECT, [("local",)] * 10_000, raise_failures=False, max_failures=10_000
@@ -412,10 +412,10 @@ def test_a_slow_request_that_is_canceled(cassandra: Cassandra, records: Records)
             time.sleep(0.6)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], change) as liar:
-        asyncio.run(cancel(liar.contact_point))
+    with ChangingProxy(cassandra.contact_points[0], change) as proxy:
+        asyncio.run(cancel(proxy.contact_point))
         slow = records.first("slow request")
-        assert (slow.error, slow.attempts[0][0]) == ("canceled", liar.contact_point)
+        assert (slow.error, slow.attempts[0][0]) == ("canceled", proxy.contact_point)
         assert 0.2 < slow.duration_s < 0.6
 
 

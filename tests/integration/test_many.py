@@ -11,17 +11,17 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 import turbocql.aio
 from turbocql import UNSET, errors
 
 
-async def test_many_rows(twin: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_many_rows(api: Api, points: list[str], keyspace: str, number: int) -> None:
     count = 50_000
     rows = ((number, c, "x" * 100) for c in range(count))
-    async with twin.connect(points, keyspace=keyspace) as client:
+    async with api.connect(points, keyspace=keyspace) as client:
         insert = await client.prepare("INSERT INTO wide (p, c, v) VALUES (?, ?, ?)")
         await client.execute_many(insert, [(number, 0, "warm")] * 1000)
         tracemalloc.start()
@@ -42,7 +42,7 @@ async def test_many_rows(twin: Face, points: list[str], keyspace: str, number: i
 
 
 async def test_many_rows_of_every_shape(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     first = number * 1000
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
@@ -52,7 +52,7 @@ async def test_many_rows_of_every_shape(
         {"k": first + 2, "v": "dict"},
         (first + 3, UNSET, 1),
     ]
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         report = await client.execute_many(insert, rows, concurrency=1)
         assert (report.rows, report.succeeded, report.failures) == (4, 4, [])
         keys = ", ".join(str(first + i) for i in range(4))
@@ -68,11 +68,13 @@ async def test_many_rows_of_every_shape(
             assert await client.execute_many(insert, nothing) == turbocql.BulkReport(0, 0)
 
 
-async def test_rows_that_fail(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_rows_that_fail(
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
+) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     # Every hundredth row has a str for an int column, so it fails before it is sent.
     rows = [(number * 1000 + i, "a", "b" if i % 100 == 7 else i) for i in range(1_000)]
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         with pytest.raises(errors.BulkError, match="10 of 1000 rows failed; the first, row 7") as e:
             await client.execute_many(insert, rows)
         assert e.value.done == 990
@@ -87,9 +89,9 @@ async def test_rows_that_fail(face: Face, points: list[str], keyspace: str, numb
 
 
 async def test_rows_that_the_server_refuses(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         rows = [(number, -1 if i in (3, 600) else i + 1) for i in range(1_000)]
         with pytest.raises(errors.BulkError, match="2 of 1000 rows failed; the first, row 3") as e:
             await client.execute_many("INSERT INTO kv (k, v) VALUES (?, 'a') USING TTL ?", rows)
@@ -100,7 +102,7 @@ async def test_rows_that_the_server_refuses(
 
 
 async def test_too_many_failures_end_the_call(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     taken = 0
 
@@ -110,7 +112,7 @@ async def test_too_many_failures_end_the_call(
             taken += 1
             yield number, -1
 
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         statement = "INSERT INTO kv (k, v) VALUES (?, 'a') USING TTL ?"
         report = await client.execute_many(
             statement, rows(), max_failures=20, concurrency=4, raise_failures=False
@@ -129,14 +131,14 @@ async def test_too_many_failures_end_the_call(
 
 
 async def test_an_iterable_that_raises(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     def rows() -> Iterator[tuple[int, str]]:
         for i in range(1_500):
             yield number * 10_000 + i, "a"
         raise LookupError("the source has gone")
 
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         with pytest.raises(errors.BulkError, match="reading the rows failed after 1500") as caught:
             await client.execute_many("INSERT INTO kv (k, v) VALUES (?, ?)", rows())
         assert isinstance(caught.value.__cause__, LookupError)
@@ -146,10 +148,10 @@ async def test_an_iterable_that_raises(
 
 
 async def test_arguments_that_execute_many_refuses(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         with pytest.raises(TypeError, match="not iterable"):
             await client.execute_many(insert, 7)
         for wrong in ({"concurrency": 0}, {"max_failures": -1}, {"concurrency": 100_000}):
@@ -163,7 +165,7 @@ async def test_arguments_that_execute_many_refuses(
 
 
 async def test_failures_of_both_kinds_count_together(
-    twin: Face, points: list[str], keyspace: str
+    api: Api, points: list[str], keyspace: str
 ) -> None:
     """Rows that cannot be encoded and rows that the server refuses count towards max_failures."""
 
@@ -175,7 +177,7 @@ async def test_failures_of_both_kinds_count_together(
 
     insert = "INSERT INTO wide (p, c, v) VALUES (?, ?, ?)"
     limits: dict[str, Any] = {"consistency": "THREE", "concurrency": 1, "raise_failures": False}
-    async with twin.connect(points, keyspace=keyspace) as client:
+    async with api.connect(points, keyspace=keyspace) as client:
         report = await client.execute_many(insert, rows(), max_failures=30, **limits)
         assert (len(report.failures), report.stopped) == (31, True)
         report = await client.execute_many(insert, rows(), max_failures=60, **limits)

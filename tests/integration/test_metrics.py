@@ -8,8 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
-from tests.support.liar import ERROR, EXECUTE, Answer, Liar, ending_when, held_until
+from tests.support.apis import Api
+from tests.support.changing_proxy import (
+    ERROR,
+    EXECUTE,
+    Answer,
+    ChangingProxy,
+    ending_when,
+    held_until,
+)
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -31,8 +38,8 @@ def counted(metrics: Metrics) -> dict[str, tuple[int, int]]:
     }
 
 
-async def test_requests_are_counted_by_kind(twin: Face, points: list[str], keyspace: str) -> None:
-    async with twin.connect(points, keyspace=keyspace) as client:
+async def test_requests_are_counted_by_kind(api: Api, points: list[str], keyspace: str) -> None:
+    async with api.connect(points, keyspace=keyspace) as client:
         session = client.session
         before = session.metrics()
         insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
@@ -80,8 +87,8 @@ def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> Non
     held = threading.Event()
 
     with (
-        Liar(cassandra.contact_points[0], held_until(held, "hang")) as liar,
-        turbocql.connect(liar.contact_point, keyspace=keyspace) as session,
+        ChangingProxy(cassandra.contact_points[0], held_until(held, "hang")) as proxy,
+        turbocql.connect(proxy.contact_point, keyspace=keyspace) as session,
     ):
         session.execute_many(
             "INSERT INTO kv (k, v) VALUES (?, ?)", [(9_200_000 + key, "p") for key in range(30)]
@@ -100,7 +107,7 @@ def test_pages_and_canceled_requests(cassandra: Cassandra, keyspace: str) -> Non
         async def cancel() -> None:
             import asyncio
 
-            async with turbocql.aio.connect(liar.contact_point, keyspace=keyspace) as other:
+            async with turbocql.aio.connect(proxy.contact_point, keyspace=keyspace) as other:
                 prepared = await other.prepare(select.text)
                 task = asyncio.ensure_future(other.execute(prepared, ("hang",)))
                 while not other.metrics().in_flight:
@@ -167,24 +174,24 @@ def test_an_overloaded_node(cassandra: Cassandra) -> None:
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         for _ in range(3):
             with pytest.raises(errors.Overloaded):
                 session.execute(SELECT, ("local",))
         metrics = session.metrics()
         assert metrics.errors == {"Overloaded": 3}
-        assert metrics.nodes[liar.contact_point].failed >= 3
-        assert metrics.retries == metrics.nodes[liar.contact_point].failed
+        assert metrics.nodes[proxy.contact_point].failed >= 3
+        assert metrics.retries == metrics.nodes[proxy.contact_point].failed
 
 
 def test_connections_that_are_lost_and_refused(cassandra: Cassandra) -> None:
     down = threading.Event()
 
     with (
-        Liar(cassandra.contact_points[0], ending_when(down)) as liar,
-        turbocql.connect(liar.contact_point) as session,
+        ChangingProxy(cassandra.contact_points[0], ending_when(down)) as proxy,
+        turbocql.connect(proxy.contact_point) as session,
     ):
         (at,) = session.metrics().nodes
         assert eventually(lambda: session.metrics().nodes[at].connections == 2)
@@ -206,13 +213,13 @@ def test_a_node_that_is_reached_at_another_address(cassandra: Cassandra) -> None
     """Metrics and states of nodes are found by the address to which the session connects."""
     point = cassandra.contact_points[0]
     with (
-        Liar(point, Answer.frame) as liar,
+        ChangingProxy(point, Answer.frame) as proxy,
         turbocql.connect(
-            liar.contact_point, addresses={point.rpartition(":")[0]: liar.contact_point}
+            proxy.contact_point, addresses={point.rpartition(":")[0]: proxy.contact_point}
         ) as session,
     ):
         session.execute(SELECT, ("local",))
-        assert [node.at for node in session.nodes] == [liar.contact_point]
+        assert [node.at for node in session.nodes] == [proxy.contact_point]
         (node,) = session.metrics().nodes.values()
         assert (node.state, node.attempts, node.connections) == ("up", 1, 2)
         assert node.datacenter == session.nodes[0].datacenter
@@ -222,8 +229,8 @@ def test_a_full_session(cassandra: Cassandra) -> None:
     held = threading.Event()
 
     with (
-        Liar(cassandra.contact_points[0], held_until(held, "local")) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight=1) as session,
+        ChangingProxy(cassandra.contact_points[0], held_until(held, "local")) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight=1) as session,
         ThreadPoolExecutor(2) as pool,
     ):
         session.prepare(SELECT)

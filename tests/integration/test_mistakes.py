@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 from tests.support.tables import KEYSPACE
 
 import turbocql
@@ -46,7 +46,7 @@ def shop(cassandra: Cassandra) -> Iterator[str]:
     ],
 )
 async def test_bind_markers(
-    twin: Face,
+    api: Api,
     points: list[str],
     shop: str,
     statement: str,
@@ -54,7 +54,7 @@ async def test_bind_markers(
     kind: type[errors.Error],
     message: str,
 ) -> None:
-    async with twin.connect(points, keyspace=shop) as session:
+    async with api.connect(points, keyspace=shop) as session:
         with pytest.raises(kind, match=message):
             await session.execute(statement, values)
 
@@ -93,7 +93,7 @@ async def test_bind_markers(
     ],
 )
 async def test_values_and_options(
-    twin: Face,
+    api: Api,
     points: list[str],
     shop: str,
     statement: str,
@@ -105,13 +105,13 @@ async def test_values_and_options(
     if statement == "id":
         statement = "INSERT INTO items (id, name) VALUES (?, ?)"
     profiles = {"reports": turbocql.ExecutionProfile(timeout_s=5)}
-    async with twin.connect(points, keyspace=shop, profiles=profiles) as session:
+    async with api.connect(points, keyspace=shop, profiles=profiles) as session:
         with pytest.raises(kind, match=message):
             await session.execute(statement, values, **options)
 
 
-async def test_statements_that_cannot_be_prepared(twin: Face, points: list[str]) -> None:
-    async with twin.connect(points) as session:
+async def test_statements_that_cannot_be_prepared(api: Api, points: list[str]) -> None:
+    async with api.connect(points) as session:
         query: Any = turbocql.Query("SELECT key FROM system.local")
         with pytest.raises(TypeError, match="got a Query: pass its text"):
             await session.prepare(query)
@@ -120,14 +120,14 @@ async def test_statements_that_cannot_be_prepared(twin: Face, points: list[str])
             await session.prepare(prepared)
 
 
-async def test_no_keyspace(twin: Face, points: list[str]) -> None:
-    async with twin.connect(points) as session:
+async def test_no_keyspace(api: Api, points: list[str]) -> None:
+    async with api.connect(points) as session:
         with pytest.raises(errors.InvalidQuery, match="pass keyspace= to connect"):
             await session.execute("SELECT * FROM items")
 
 
-async def test_names_of_statements(twin: Face, points: list[str], shop: str) -> None:
-    async with twin.connect(points, keyspace=shop) as session:
+async def test_names_of_statements(api: Api, points: list[str], shop: str) -> None:
+    async with api.connect(points, keyspace=shop) as session:
         await session.execute("UPDATE orders SET at = ? WHERE id = ?", (0, 1))
         with pytest.raises(errors.InvalidQuery, match=r"name idd in .*did you mean id\?"):
             await session.execute("SELECT idd FROM orders")
@@ -166,16 +166,16 @@ async def test_names_of_statements(twin: Face, points: list[str], shop: str) -> 
     ],
 )
 async def test_statements(
-    twin: Face, points: list[str], shop: str, statement: str, message: str
+    api: Api, points: list[str], shop: str, statement: str, message: str
 ) -> None:
-    async with twin.connect(points, keyspace=shop) as session:
+    async with api.connect(points, keyspace=shop) as session:
         with pytest.raises(errors.ServerError) as caught:
             await session.execute(statement)
     assert re.search(message, str(caught.value).partition("; statement: ")[0])
 
 
-async def test_tables_that_do_not_exist(twin: Face, points: list[str], shop: str) -> None:
-    async with twin.connect(points, keyspace=shop) as session:
+async def test_tables_that_do_not_exist(api: Api, points: list[str], shop: str) -> None:
+    async with api.connect(points, keyspace=shop) as session:
         columns = {"id": [1]}
         near = f"there is no table {shop}.itmes; did you mean {shop}.items\\?"
         for method, arguments in (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 from tests.support.proxy import Tap
 
 import turbocql
@@ -81,8 +81,8 @@ def filled(keyspace: str, cassandra_session: Session) -> str:
     return keyspace
 
 
-async def test_rows(twin: Face, points: list[str], filled: str) -> None:
-    async with twin.connect(points, keyspace=filled) as client:
+async def test_rows(api: Api, points: list[str], filled: str) -> None:
+    async with api.connect(points, keyspace=filled) as client:
         for options in ({}, {"rows": "dict"}, {"row": dict}):
             rows = await client.execute("SELECT n FROM shown WHERE k = 1 AND n < 3", **options)
             read = table(rows)
@@ -98,9 +98,9 @@ async def test_rows(twin: Face, points: list[str], filled: str) -> None:
         assert table(one_more).notes == ["… and 1 more row"]
 
 
-async def test_further_pages_are_not_fetched(twin: Face, cassandra: Cassandra, filled: str) -> None:
+async def test_further_pages_are_not_fetched(api: Api, cassandra: Cassandra, filled: str) -> None:
     with Tap(cassandra.contact_points[0]) as tap:
-        async with twin.connect(tap.contact_point, keyspace=filled) as client:
+        async with api.connect(tap.contact_point, keyspace=filled) as client:
             select = "SELECT n FROM shown WHERE k = 1"
             rows = await client.execute(select, page_size=12)
             small = await client.execute(select, page_size=4)
@@ -117,8 +117,8 @@ async def test_further_pages_are_not_fetched(twin: Face, cassandra: Cassandra, f
             assert read.rows[-1:] in ([["24"]], [])
 
 
-async def test_a_scan_has_further_pages(twin: Face, points: list[str], filled: str) -> None:
-    async with twin.connect(points, keyspace=filled) as client:
+async def test_a_scan_has_further_pages(api: Api, points: list[str], filled: str) -> None:
+    async with api.connect(points, keyspace=filled) as client:
         rows = await client.scan("shown", columns=["k", "n"])
         read = table(rows)
         assert any("further pages" in note for note in read.notes)

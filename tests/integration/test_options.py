@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 from tests.support.proxy import Tap
 from tests.support.tables import ROWS
 
@@ -21,8 +21,8 @@ INSERT = "INSERT INTO kv (k, v) VALUES (?, ?)"
 WRITE_TIME = "SELECT v, writetime(v) AS at FROM kv WHERE k = ?"
 
 
-async def test_tracing(face: Face, points: list[str], keyspace: str, number: int) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_tracing(api_and_loop: Api, points: list[str], keyspace: str, number: int) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         plain = await client.execute(INSERT, (number, "a"))
         assert plain.rows.trace_id is None
         assert await plain.trace() is None
@@ -42,9 +42,9 @@ async def test_tracing(face: Face, points: list[str], keyspace: str, number: int
 
 
 async def test_every_form_of_statement_has_options(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
 
         async def written() -> int:
             row = (await client.execute(WRITE_TIME, (number,))).one()
@@ -83,7 +83,7 @@ async def test_every_form_of_statement_has_options(
 
 
 async def test_conditional_statements_send_a_serial_consistency(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     """Conditional statements always send a serial consistency.
 
@@ -94,7 +94,7 @@ async def test_conditional_statements_send_a_serial_consistency(
     batch = Batch()
     batch.add(conditional, (number, "batch"))
     with Tap(points[0]) as tap:
-        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+        async with api_and_loop.connect(tap.contact_point, keyspace=keyspace) as client:
             for statement in (plain, conditional, WRITE_TIME):
                 values = (number, "a")[: statement.count("?")]
                 await client.execute(statement, values)
@@ -117,8 +117,10 @@ async def test_conditional_statements_send_a_serial_consistency(
     assert sent[-3:] == b"\x10\x00\x09"
 
 
-async def test_invalid_options_are_refused(face: Face, points: list[str], keyspace: str) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_invalid_options_are_refused(
+    api_and_loop: Api, points: list[str], keyspace: str
+) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         select = "SELECT v FROM kv WHERE k = 1"
         wrongs: list[tuple[dict[str, Any], type[Exception]]] = [
             ({"tracing": "yes"}, TypeError),
@@ -150,11 +152,11 @@ async def test_invalid_options_are_refused(face: Face, points: list[str], keyspa
 
 
 async def test_statements_without_pages_refuse_options_of_pages(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     batch = Batch()
     batch.add(INSERT, (number, "a"))
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         for options in ({"page_size": 5}, {"paging_state": b"x"}):
             with pytest.raises(errors.ConfigError, match="a batch has no pages"):
                 await client.execute(batch, **options)
@@ -163,17 +165,17 @@ async def test_statements_without_pages_refuse_options_of_pages(
 
 
 async def test_a_paging_state_continues_in_another_session(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     select = "SELECT c FROM wide WHERE p = 0"
     seen: list[int] = []
     state: bytes | None = None
-    async with face.connect(points, keyspace=keyspace, page_size=200) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, page_size=200) as client:
         first = await client.execute(select)
         seen += [row.c for row in first.rows.page()]
         state = first.rows.paging_state
     assert isinstance(state, bytes)
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         second = await client.execute(f"{select} AND c >= ?", (0,), page_size=200)
         third = await client.execute(select, page_size=200, paging_state=state)
         assert [row.c for row in second.rows.page()] == seen
@@ -197,8 +199,8 @@ async def test_a_paging_state_continues_in_another_session(
     assert seen == list(range(ROWS))
 
 
-async def test_pages(face: Face, points: list[str], keyspace: str) -> None:
-    async with face.connect(points, keyspace=keyspace, page_size=100) as client:
+async def test_pages(api_and_loop: Api, points: list[str], keyspace: str) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace, page_size=100) as client:
         for statement in ("SELECT c FROM wide WHERE p = 0", None):
             if statement is None:
                 prepared = await client.prepare("SELECT c FROM wide WHERE p = ?")
@@ -218,10 +220,10 @@ async def test_pages(face: Face, points: list[str], keyspace: str) -> None:
 
 
 async def test_lightweight_transactions(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?) IF NOT EXISTS"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         first = await client.execute(insert, (number, "a", 1))
         assert (first.rows.applied, first.rows.existing) == (True, None)
         again = await client.execute(insert, (number, "b", 2))
@@ -240,19 +242,21 @@ async def test_lightweight_transactions(
             assert again.rows.applied is False
 
 
-async def test_profiles(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_profiles(api_and_loop: Api, points: list[str], keyspace: str, number: int) -> None:
     profiles = {
         "impatient": ExecutionProfile(timeout_s=0.2),
         "all": ExecutionProfile(consistency="all", retry="fallthrough"),
         "three": ExecutionProfile(consistency="THREE", retry="downgrading"),
     }
     with Tap(points[0]) as tap:
-        async with face.connect(tap.contact_point, keyspace=keyspace, profiles=profiles) as client:
+        async with api_and_loop.connect(
+            tap.contact_point, keyspace=keyspace, profiles=profiles
+        ) as client:
             tap.hold()
             with pytest.raises(errors.RequestTimeout):
                 await client.execute("SELECT v FROM kv WHERE k = 1", profile="impatient")
             tap.release()
-    async with face.connect(points, keyspace=keyspace, profiles=profiles) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, profiles=profiles) as client:
         await client.execute(INSERT, (number, "a"))
         select = "SELECT v FROM kv WHERE k = ?"
         traced = await client.execute(select, (number,), profile="all", tracing=True)
@@ -279,9 +283,9 @@ async def test_profiles(face: Face, points: list[str], keyspace: str, number: in
 
 
 async def test_results_of_many_rows(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         keys = [number * 1000 + i for i in range(300)]
         await client.execute_many(INSERT, [(key, f"v{key}") for key in keys])
         select = "SELECT v FROM kv WHERE k = ?"
@@ -301,9 +305,9 @@ async def test_results_of_many_rows(
 
 
 async def test_max_failures_of_0_ends_at_the_first_failure(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         rows: list[Any] = [(number, "a"), (number, 5), (number, "b")] + [(number, "c")] * 5000
         report = await client.execute_many(INSERT, rows, max_failures=0, raise_failures=False)
         assert report.stopped
@@ -312,9 +316,9 @@ async def test_max_failures_of_0_ends_at_the_first_failure(
 
 
 async def test_the_cache_of_prepared_statements(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace, prepared_cache_size=2) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, prepared_cache_size=2) as client:
         texts = [f"SELECT v FROM kv WHERE k = ? AND w > {i} ALLOW FILTERING" for i in range(3)]
         for text in texts:
             await client.execute(text, (number,))
@@ -325,8 +329,10 @@ async def test_the_cache_of_prepared_statements(
         assert len(client.session.prepared) == 1
 
 
-async def test_closing_with_a_timeout_of_0(face: Face, points: list[str], keyspace: str) -> None:
-    client = await face.open(points, keyspace=keyspace)
+async def test_closing_with_a_timeout_of_0(
+    api_and_loop: Api, points: list[str], keyspace: str
+) -> None:
+    client = await api_and_loop.open(points, keyspace=keyspace)
     begun = time.monotonic()
     await client.close(timeout_s=0)
     assert time.monotonic() - begun < 5
@@ -345,14 +351,14 @@ def test_a_configuration_can_be_pickled(points: list[str]) -> None:
 
 
 async def test_a_statement_that_the_server_evicted_is_prepared_again(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     table = f"forgotten_{number}"
     create = f"CREATE TABLE {table} (k int PRIMARY KEY, v text)"
     with Tap(points[0]) as tap:
         async with (
-            face.connect(tap.contact_point, keyspace=keyspace) as client,
-            face.connect(points, keyspace=keyspace) as other,
+            api_and_loop.connect(tap.contact_point, keyspace=keyspace) as client,
+            api_and_loop.connect(points, keyspace=keyspace) as other,
         ):
             await other.execute(create)
             insert = await client.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")

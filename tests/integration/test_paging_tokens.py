@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 from turbocql import PagingTokens, Session, errors
 
@@ -22,9 +22,9 @@ def paged(cassandra_session: Session) -> None:
 
 @pytest.mark.parametrize("kind", ["text", "prepared", "bound"])
 async def test_pages_of_a_web_site(
-    twin: Face, points: list[str], cassandra_keyspace: str, kind: str
+    api: Api, points: list[str], cassandra_keyspace: str, kind: str
 ) -> None:
-    async with twin.connect(points, keyspace=cassandra_keyspace, page_size=10) as client:
+    async with api.connect(points, keyspace=cassandra_keyspace, page_size=10) as client:
         prepared = await client.prepare(SELECT)
         await client.execute_many(
             "INSERT INTO paged (pk, ck) VALUES (1, ?)", [(ck,) for ck in range(35)]
@@ -56,9 +56,9 @@ async def test_pages_of_a_web_site(
 
 
 async def test_equal_sets_and_maps_verify_in_any_order(
-    twin: Face, points: list[str], cassandra_keyspace: str
+    api: Api, points: list[str], cassandra_keyspace: str
 ) -> None:
-    async with twin.connect(points, keyspace=cassandra_keyspace) as client:
+    async with api.connect(points, keyspace=cassandra_keyspace) as client:
         await client.execute(
             "CREATE TABLE IF NOT EXISTS paged_by_sets"
             " (s frozen<set<text>>, m frozen<map<text, int>>, PRIMARY KEY (s, m))"
@@ -79,9 +79,9 @@ async def test_equal_sets_and_maps_verify_in_any_order(
 
 
 async def test_unset_and_null_are_different(
-    twin: Face, points: list[str], cassandra_keyspace: str
+    api: Api, points: list[str], cassandra_keyspace: str
 ) -> None:
-    async with twin.connect(points, keyspace=cassandra_keyspace) as client:
+    async with api.connect(points, keyspace=cassandra_keyspace) as client:
         prepared = await client.prepare("SELECT ck FROM paged WHERE pk = ? AND ck = ?")
         token = TOKENS.sign(b"state", prepared, (1, 0))
         for values in ((1, None), (10, 0), (0, 1)):

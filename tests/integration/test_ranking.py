@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 from tests.support.nodes import eventually
 
 import turbocql
@@ -34,8 +34,8 @@ def first(at: str) -> Any:
     return lambda node: 0 if node.at == at else 1
 
 
-async def test_the_lowest_rank_is_tried_first(twin: Face, cassandra_three: Cassandra) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+async def test_the_lowest_rank_is_tried_first(api: Api, cassandra_three: Cassandra) -> None:
+    async with api.connect(cassandra_three.contact_points) as client:
         ats = [node.at for node in client.session.nodes]
         for at in ats:
             client.session.rank_nodes(first(at))
@@ -48,9 +48,9 @@ async def test_the_lowest_rank_is_tried_first(twin: Face, cassandra_three: Cassa
         assert len(await coordinators(client, TEXT)) == 3
 
 
-async def test_ranks_apply_to_all_profiles(twin: Face, cassandra_three: Cassandra) -> None:
+async def test_ranks_apply_to_all_profiles(api: Api, cassandra_three: Cassandra) -> None:
     plain = ExecutionProfile(balancing=Balancing(token_aware=False, avoid_silent=False))
-    async with twin.connect(cassandra_three.contact_points, profiles={"plain": plain}) as client:
+    async with api.connect(cassandra_three.contact_points, profiles={"plain": plain}) as client:
         at = client.session.nodes[1].at
         client.session.rank_nodes(first(at))
         assert await coordinators(client, profile="plain") == {at: 20}
@@ -59,10 +59,8 @@ async def test_ranks_apply_to_all_profiles(twin: Face, cassandra_three: Cassandr
         assert result.coordinator == at
 
 
-async def test_a_node_without_a_rank_gets_no_requests(
-    twin: Face, cassandra_three: Cassandra
-) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+async def test_a_node_without_a_rank_gets_no_requests(api: Api, cassandra_three: Cassandra) -> None:
+    async with api.connect(cassandra_three.contact_points) as client:
         excluded, *others = client.session.nodes
         client.session.rank_nodes(lambda node: None if node.at == excluded.at else 0)
         counts = await coordinators(client, TEXT)
@@ -78,9 +76,9 @@ async def test_a_node_without_a_rank_gets_no_requests(
 
 
 async def test_the_next_rank_is_tried_when_a_node_dies(
-    twin: Face, cassandra_three: Cassandra
+    api: Api, cassandra_three: Cassandra
 ) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+    async with api.connect(cassandra_three.contact_points) as client:
         calls: list[tuple[str, str]] = []
         nodes = client.session.nodes
         order = {node.at: rank for rank, node in enumerate(nodes)}
@@ -112,9 +110,9 @@ async def test_the_next_rank_is_tried_when_a_node_dies(
 
 
 async def test_a_function_that_raises_later_keeps_the_ranks(
-    twin: Face, cassandra_three: Cassandra, caplog: pytest.LogCaptureFixture
+    api: Api, cassandra_three: Cassandra, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+    async with api.connect(cassandra_three.contact_points) as client:
         at, fails = client.session.nodes[2].at, threading.Event()
 
         def rank(node: Node) -> int:
@@ -136,9 +134,9 @@ async def test_a_function_that_raises_later_keeps_the_ranks(
 
 
 async def test_a_late_result_of_a_replaced_function_is_dropped(
-    twin: Face, cassandra_three: Cassandra
+    api: Api, cassandra_three: Cassandra
 ) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+    async with api.connect(cassandra_three.contact_points) as client:
         session, called, go_on = client.session, threading.Event(), threading.Event()
         caller = threading.current_thread()
 
@@ -175,9 +173,9 @@ async def test_a_late_result_of_a_replaced_function_is_dropped(
     ],
 )
 async def test_a_wrong_result_is_refused_at_once(
-    twin: Face, cassandra_three: Cassandra, rank: Any, error: type[Exception], message: str
+    api: Api, cassandra_three: Cassandra, rank: Any, error: type[Exception], message: str
 ) -> None:
-    async with twin.connect(cassandra_three.contact_points) as client:
+    async with api.connect(cassandra_three.contact_points) as client:
         at = client.session.nodes[0].at
         client.session.rank_nodes(first(at))
         with pytest.raises(error, match=message):
@@ -185,8 +183,8 @@ async def test_a_wrong_result_is_refused_at_once(
         assert await coordinators(client) == {at: 20}
 
 
-async def test_a_closed_session_ranks_nothing(twin: Face, cassandra: Cassandra) -> None:
-    async with twin.connect(cassandra.contact_points) as client:
+async def test_a_closed_session_ranks_nothing(api: Api, cassandra: Cassandra) -> None:
+    async with api.connect(cassandra.contact_points) as client:
         pass
     with pytest.raises(errors.ClosedError):
         client.session.rank_nodes(lambda node: 0)

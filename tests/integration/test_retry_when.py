@@ -14,9 +14,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.apis import Api
+from tests.support.changing_proxy import BATCH, ERROR, EXECUTE, QUERY, Answer, ChangingProxy
 from tests.support.children import run_python
-from tests.support.faces import Face
-from tests.support.liar import BATCH, ERROR, EXECUTE, QUERY, Answer, Liar
 from tests.support.nodes import eventually
 
 import turbocql
@@ -49,7 +49,7 @@ def keyspace(cassandra: Cassandra) -> str:
 
 
 class Failing:
-    """A function that a `Liar` calls for each answer. It replaces some answers by an error.
+    """A function that a `ChangingProxy` calls for each answer. It replaces some by an error.
 
     If the body of a request contains one of `marks`, its answer is marked. The function replaces
     the first `failures` marked answers.
@@ -85,11 +85,11 @@ class Decision:
 
 
 async def test_a_request_is_sent_again_until_it_succeeds(
-    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+    api: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     failing = Failing(INVALID, 3, b"again")
-    with Liar(cassandra.contact_points[0], failing) as liar:
-        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+    with ChangingProxy(cassandra.contact_points[0], failing) as proxy:
+        async with api.connect(proxy.contact_point, keyspace=keyspace) as client:
             decision = Decision()
             client.session.retry_when(decision)
             await client.execute(INSERT, (number, "again"))
@@ -106,11 +106,11 @@ async def test_a_request_is_sent_again_until_it_succeeds(
 
 @pytest.mark.parametrize("kind", ["text", "query", "bound", "prepared", "batch", "values"])
 async def test_every_kind_of_statement(
-    twin: Face, cassandra: Cassandra, keyspace: str, number: int, kind: str
+    api: Api, cassandra: Cassandra, keyspace: str, number: int, kind: str
 ) -> None:
     failing = Failing(INVALID, 2, b"kind of ")
-    with Liar(cassandra.contact_points[0], failing) as liar:
-        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+    with ChangingProxy(cassandra.contact_points[0], failing) as proxy:
+        async with api.connect(proxy.contact_point, keyspace=keyspace) as client:
             prepared = await client.prepare(INSERT)
             batch = turbocql.Batch("unlogged")
             batch.add(prepared, (number, "kind of batch"))
@@ -134,10 +134,10 @@ async def test_every_kind_of_statement(
             assert (await client.execute(SELECT, (number,))).scalar() == f"kind of {expected}"
 
 
-async def test_a_result_of_several_pages(twin: Face, cassandra: Cassandra, keyspace: str) -> None:
+async def test_a_result_of_several_pages(api: Api, cassandra: Cassandra, keyspace: str) -> None:
     failing = Failing(OVERLOADED, 3, f"FROM {keyspace}".encode(), b"\xff\xff\xff\xfd")
-    with Liar(cassandra.contact_points[0], failing) as liar:
-        async with twin.connect(liar.contact_point, retry="fallthrough") as client:
+    with ChangingProxy(cassandra.contact_points[0], failing) as proxy:
+        async with api.connect(proxy.contact_point, retry="fallthrough") as client:
             client.session.retry_when(Decision())
             for statement, values in [
                 (f"SELECT * FROM {keyspace}.t", None),
@@ -154,7 +154,7 @@ async def test_a_result_of_several_pages(twin: Face, cassandra: Cassandra, keysp
     ("options", "asked"), [({}, 0), ({"idempotent": True}, 2), ({"idempotent": False}, 0)]
 )
 async def test_a_write_that_may_have_applied(
-    twin: Face,
+    api: Api,
     cassandra: Cassandra,
     keyspace: str,
     number: int,
@@ -162,9 +162,9 @@ async def test_a_write_that_may_have_applied(
     asked: int,
 ) -> None:
     failing = Failing(WRITE_TIMEOUT, 2, b"late")
-    with Liar(cassandra.contact_points[0], failing) as liar:
-        async with twin.connect(
-            liar.contact_point, keyspace=keyspace, retry="fallthrough"
+    with ChangingProxy(cassandra.contact_points[0], failing) as proxy:
+        async with api.connect(
+            proxy.contact_point, keyspace=keyspace, retry="fallthrough"
         ) as client:
             decision = Decision()
             client.session.retry_when(decision)
@@ -180,11 +180,11 @@ async def test_a_write_that_may_have_applied(
 
 
 async def test_the_time_limit_is_kept(
-    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+    api: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     failing = Failing(INVALID, 1_000, b"limit")
-    with Liar(cassandra.contact_points[0], failing) as liar:
-        async with twin.connect(liar.contact_point, keyspace=keyspace) as client:
+    with ChangingProxy(cassandra.contact_points[0], failing) as proxy:
+        async with api.connect(proxy.contact_point, keyspace=keyspace) as client:
             await client.prepare(INSERT)
             decision = Decision(0.2, most=1_000)
             client.session.retry_when(decision)
@@ -212,14 +212,14 @@ async def test_the_time_limit_is_kept(
     ],
 )
 async def test_a_wrong_result_of_the_function_raises(
-    twin: Face,
+    api: Api,
     cassandra: Cassandra,
     keyspace: str,
     answer: Any,
     error: type[Exception],
     message: str,
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         client.session.retry_when(Decision(answer))
         with pytest.raises(error, match=message) as caught:
             await client.execute("SELECT nonsense FROM nowhere")
@@ -228,7 +228,7 @@ async def test_a_wrong_result_of_the_function_raises(
 
 
 async def test_an_exception_of_the_function_is_raised(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
     class Odd(BaseException):
         pass
@@ -236,7 +236,7 @@ async def test_an_exception_of_the_function_is_raised(
     def decide(error: errors.RequestError, count: int) -> float:
         raise Odd("decided nothing")
 
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         client.session.retry_when(decide)
         with pytest.raises(Odd, match="decided nothing"):
             await client.execute("SELECT nonsense FROM nowhere")
@@ -246,9 +246,9 @@ async def test_an_exception_of_the_function_is_raised(
 
 
 async def test_errors_before_the_request_do_not_call_the_function(
-    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+    api: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         decision = Decision()
         client.session.retry_when(decision)
         with pytest.raises(errors.EncodeError):
@@ -259,9 +259,9 @@ async def test_errors_before_the_request_do_not_call_the_function(
 
 
 async def test_a_call_that_waits_can_be_canceled(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         decision = Decision(5.0)
         client.session.retry_when(decision)
         if isinstance(client.session, turbocql.Session):
@@ -285,10 +285,10 @@ async def test_a_call_that_waits_can_be_canceled(
 
 
 async def test_a_session_that_is_closed_or_full_raises_the_last_error(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
     odd = "SELECT nonsense FROM nowhere"
-    async with twin.connect(
+    async with api.connect(
         cassandra.contact_points, keyspace=keyspace, max_in_flight=1, when_full="raise"
     ) as client:
         decision = Decision(0.3, most=1)
@@ -311,7 +311,7 @@ async def test_a_session_that_is_closed_or_full_raises_the_last_error(
 
 
 async def test_a_call_that_waits_for_room_raises_the_last_error(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
     held = threading.Event()
 
@@ -320,8 +320,8 @@ async def test_a_call_that_waits_for_room_raises_the_last_error(
             held.wait(20)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], change) as liar:
-        async with twin.connect(liar.contact_point, keyspace=keyspace, max_in_flight=1) as client:
+    with ChangingProxy(cassandra.contact_points[0], change) as proxy:
+        async with api.connect(proxy.contact_point, keyspace=keyspace, max_in_flight=1) as client:
             decision = Decision(0.3)
             client.session.retry_when(decision)
             call = asyncio.ensure_future(client.execute("SELECT odd FROM t", timeout_s=2.0))
@@ -378,9 +378,9 @@ async def test_a_function_that_cancels_its_call(cassandra: Cassandra) -> None:
 
 
 async def test_a_request_that_is_sent_again_counts_each_time(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         client.session.retry_when(Decision(0.0, most=2))
         before = client.session.metrics()
         with pytest.raises(errors.InvalidQuery):
@@ -390,11 +390,11 @@ async def test_a_request_that_is_sent_again_counts_each_time(
 
 
 async def test_a_request_that_is_sent_again_has_a_span_of_its_own(
-    twin: Face, cassandra: Cassandra, keyspace: str, caplog: pytest.LogCaptureFixture
+    api: Api, cassandra: Cassandra, keyspace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         telemetry.instrument(client.session, tracer_provider=provider)
         client.session.retry_when(Decision(0.05, most=2))
         with caplog.at_level(logging.DEBUG, "turbocql.request"):
@@ -412,7 +412,7 @@ async def test_a_request_that_is_sent_again_has_a_span_of_its_own(
 
 
 async def test_may_have_applied_stays_true_after_a_later_certain_failure(
-    twin: Face, cassandra: Cassandra, keyspace: str, number: int
+    api: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
     failing = Failing(WRITE_TIMEOUT, 2, b"doubt")
 
@@ -421,9 +421,9 @@ async def test_may_have_applied_stays_true_after_a_later_certain_failure(
             failing.error = INVALID
         return failing(answer)
 
-    with Liar(cassandra.contact_points[0], change) as liar:
-        async with twin.connect(
-            liar.contact_point, keyspace=keyspace, retry="fallthrough"
+    with ChangingProxy(cassandra.contact_points[0], change) as proxy:
+        async with api.connect(
+            proxy.contact_point, keyspace=keyspace, retry="fallthrough"
         ) as client:
             client.session.retry_when(Decision(most=1))
             with pytest.raises(errors.InvalidQuery) as caught:
@@ -434,12 +434,12 @@ async def test_may_have_applied_stays_true_after_a_later_certain_failure(
 
 
 async def test_the_function_may_raise_the_error_itself(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
     def decide(error: errors.RequestError, count: int) -> float:
         raise error
 
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         client.session.retry_when(decide)
         with pytest.raises(errors.InvalidQuery) as caught:
             await client.execute("SELECT nonsense FROM nowhere")
@@ -447,9 +447,9 @@ async def test_the_function_may_raise_the_error_itself(
 
 
 async def test_the_schema_is_read_without_the_function(
-    twin: Face, cassandra: Cassandra, keyspace: str
+    api: Api, cassandra: Cassandra, keyspace: str
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         decision = Decision()
         client.session.retry_when(decision)
         # Some queries that read the schema fail, because Cassandra does not have their tables. The

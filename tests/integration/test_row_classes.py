@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pydantic
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 import turbocql.aio
@@ -52,8 +52,10 @@ class Struct(msgspec.Struct):
     k: int
 
 
-async def test_rows_by_name(face: Face, points: list[str], keyspace: str, number: int) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_rows_by_name(
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
+) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         await client.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (number, "a"))
         await client.execute("INSERT INTO kv (k, v) VALUES (?, ?)", (-number, None))
         select = "SELECT v, k FROM kv WHERE k = ?"
@@ -74,12 +76,12 @@ async def test_rows_by_name(face: Face, points: list[str], keyspace: str, number
             (await client.execute("SELECT k, v FROM kv WHERE k = ?", (-number,), row=Model)).one()
 
 
-async def test_all_pages(face: Face, points: list[str], keyspace: str) -> None:
+async def test_all_pages(api_and_loop: Api, points: list[str], keyspace: str) -> None:
     @dataclasses.dataclass
     class Row:
         c: int
 
-    async with face.connect(points, keyspace=keyspace, page_size=100) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, page_size=100) as client:
         result = await client.execute("SELECT c FROM wide WHERE p = 0", row=Row)
         assert [row.c async for row in result] == list(range(997))
         inserted = await client.execute(
@@ -89,14 +91,14 @@ async def test_all_pages(face: Face, points: list[str], keyspace: str) -> None:
 
 
 async def test_a_stop_iteration_of_a_class_does_not_end_the_iteration(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     def ends(c: int) -> int:
         if c == 150:
             raise StopIteration
         return c
 
-    async with face.connect(points, keyspace=keyspace, page_size=100) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace, page_size=100) as client:
         result = await client.execute("SELECT c FROM wide WHERE p = 0", row=ends)
         seen = []
 
@@ -170,10 +172,10 @@ async def test_a_page_that_fails_is_decoded_again_asynchronously(
 
 
 async def test_an_applied_conditional_statement_returns_no_object(
-    twin: Face, points: list[str], keyspace: str, number: int
+    api: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
-    async with twin.connect(points, keyspace=keyspace) as client:
+    async with api.connect(points, keyspace=keyspace) as client:
         done = await client.execute(insert, (-number, "first"), row=User)
         assert (done.one(), await done.all()) == (None, [])
         assert done.rows.applied is True
@@ -213,9 +215,9 @@ def test_a_closed_session_keeps_no_reference_to_a_class(points: list[str], keysp
 
 
 async def test_user_defined_types(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         tag = f"t{number}"
         for statement in (
             f"CREATE TYPE street_{tag} (name text, number int)",

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 
 from turbocql import errors
 from turbocql.testing import Cassandra
@@ -39,13 +39,13 @@ def table(cassandra: Cassandra) -> str:
 
 
 @asynccontextmanager
-async def connected(face: Face, points: list[str], table: str) -> AsyncIterator[Client]:
-    async with face.connect(points, keyspace=table.partition(".")[0]) as client:
+async def connected(api_and_loop: Api, points: list[str], table: str) -> AsyncIterator[Client]:
+    async with api_and_loop.connect(points, keyspace=table.partition(".")[0]) as client:
         yield client
 
 
-async def test_scalar(twin: Face, points: list[str], table: str) -> None:
-    async with connected(twin, points, table) as client:
+async def test_scalar(api: Api, points: list[str], table: str) -> None:
+    async with connected(api, points, table) as client:
         for rows in ("named", "tuple", "dict"):
             counted = await client.execute(f"SELECT count(*) FROM {table}", rows=rows)
             assert counted.scalar() == counted.scalar() == ROWS
@@ -63,9 +63,9 @@ async def test_scalar(twin: Face, points: list[str], table: str) -> None:
 
 
 async def test_scalar_of_statements_that_return_no_rows(
-    twin: Face, points: list[str], table: str
+    api: Api, points: list[str], table: str
 ) -> None:
-    async with connected(twin, points, table) as client:
+    async with connected(api, points, table) as client:
         written = await client.execute(f"INSERT INTO {table} (k, n) VALUES (9, 9)")
         with pytest.raises(errors.Error, match=r"scalar\(\) is for statements that return rows"):
             written.scalar()
@@ -82,8 +82,8 @@ async def test_scalar_of_statements_that_return_no_rows(
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 5000])
-async def test_one_or_raise(twin: Face, points: list[str], table: str, page_size: int) -> None:
-    async with connected(twin, points, table) as client:
+async def test_one_or_raise(api: Api, points: list[str], table: str, page_size: int) -> None:
+    async with connected(api, points, table) as client:
         select = f"SELECT n, v FROM {table} WHERE k = 1 AND n <= ?"
         row = await (await client.execute(select, (0,), page_size=page_size)).one_or_raise()
         assert row == (0, "v0")
@@ -102,9 +102,9 @@ async def test_one_or_raise(twin: Face, points: list[str], table: str, page_size
 
 
 async def test_one_or_raise_of_one_page_can_be_called_again(
-    twin: Face, points: list[str], table: str
+    api: Api, points: list[str], table: str
 ) -> None:
-    async with connected(twin, points, table) as client:
+    async with connected(api, points, table) as client:
         result = await client.execute(f"SELECT n FROM {table} WHERE k = 1 AND n = 5")
         assert await result.one_or_raise() == await result.one_or_raise() == (5,)
         paged = await client.execute(f"SELECT n FROM {table} WHERE k = 1", page_size=2)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 from turbocql._transfer.scan import ESTIMATES, Weights
@@ -50,9 +50,9 @@ def expected() -> list[tuple[Any, ...]]:
 
 
 async def test_every_row_once_in_the_order_of_the_columns(
-    face: Face, points: list[str], table: str
+    api_and_loop: Api, points: list[str], table: str
 ) -> None:
-    async with face.connect(points, rows="tuple") as session:
+    async with api_and_loop.connect(points, rows="tuple") as session:
         rows = await session.scan(table)
         names = [column.name for column in rows.columns]
         assert names == ["b", "A", "c", "s", "V", "kind"]
@@ -61,9 +61,9 @@ async def test_every_row_once_in_the_order_of_the_columns(
 
 
 async def test_pages_of_any_size_and_ranges_at_a_time(
-    twin: Face, points: list[str], table: str
+    api: Api, points: list[str], table: str
 ) -> None:
-    async with twin.connect(points, rows="tuple") as session:
+    async with api.connect(points, rows="tuple") as session:
         for page_size, concurrency in ((1000, 1), (7, 16), (100_000, 200)):
             rows = await session.scan(
                 table, columns=["b", "c"], page_size=page_size, concurrency=concurrency
@@ -72,8 +72,8 @@ async def test_pages_of_any_size_and_ranges_at_a_time(
             assert found == [(n // 5, n % 5) for n in range(ROWS)]
 
 
-async def test_conditions(twin: Face, points: list[str], table: str) -> None:
-    async with twin.connect(points) as session:
+async def test_conditions(api: Api, points: list[str], table: str) -> None:
+    async with api.connect(points) as session:
         rows = await session.scan(
             table, columns=["kind", "c"], where="kind = ? AND c > ?", values=("x", 2), rows="dict"
         )
@@ -84,8 +84,8 @@ async def test_conditions(twin: Face, points: list[str], table: str) -> None:
         assert (await empty.all(), [column.name for column in empty.columns]) == ([], ["k", "v"])
 
 
-async def test_misuse(twin: Face, points: list[str], table: str) -> None:
-    async with twin.connect(points, keyspace="scans") as session:
+async def test_misuse(api: Api, points: list[str], table: str) -> None:
+    async with api.connect(points, keyspace="scans") as session:
         (split,) = await session.splits(table, 1)
         refused: list[tuple[type[Exception], str, Any]] = [
             (
@@ -144,8 +144,8 @@ def keys_of(points: list[str], split: turbocql.Split) -> list[tuple[int, int]]:
         return session.scan(split=split, columns=["b", "c"]).all()
 
 
-async def test_splits_cover_the_table(twin: Face, points: list[str], table: str) -> None:
-    async with twin.connect(points, rows="tuple") as session:
+async def test_splits_cover_the_table(api: Api, points: list[str], table: str) -> None:
+    async with api.connect(points, rows="tuple") as session:
         for n in (1, 3, 50):
             splits = pickle.loads(pickle.dumps(await session.splits(table, n)))
             assert len(splits) == n

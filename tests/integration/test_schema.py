@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 from tests.support.nodes import paused
 from tests.support.proxy import Tap
 from tests.support.tables import KEYSPACE
@@ -154,8 +154,8 @@ def made(node: Cassandra) -> str:
     return name
 
 
-async def test_the_schema_has_the_created_objects(twin: Face, here: list[str], made: str) -> None:
-    async with twin.connect(here) as client:
+async def test_the_schema_has_the_created_objects(api: Api, here: list[str], made: str) -> None:
+    async with api.connect(here) as client:
         check_elaborate((await client.schema()).keyspace(made))
 
 
@@ -271,9 +271,11 @@ def check_elaborate(keyspace: Keyspace) -> None:
     assert some.where_clause == "p IN (1, 2) AND c IS NOT NULL AND v IS NOT NULL"
 
 
-async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace: str) -> None:
+async def test_changes_are_noticed(
+    api_and_loop: Api, here: list[str], unique_keyspace: str
+) -> None:
     name = f"{unique_keyspace}.t"
-    async with face.connect(here) as client, face.connect(here) as other:
+    async with api_and_loop.connect(here) as client, api_and_loop.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         first = await client.schema()
         assert first.keyspaces[unique_keyspace].tables == {}
@@ -301,9 +303,9 @@ async def test_changes_are_noticed(face: Face, here: list[str], unique_keyspace:
             (await client.schema()).table(name)
 
 
-async def test_an_unchanged_schema_costs_one_query(twin: Face, here: list[str]) -> None:
+async def test_an_unchanged_schema_costs_one_query(api: Api, here: list[str]) -> None:
     with Tap(here[0]) as tap:
-        async with twin.connect(tap.contact_point, rows="tuple", page_size=1) as client:
+        async with api.connect(tap.contact_point, rows="tuple", page_size=1) as client:
             known = await client.schema()
             before = tap.count("QUERY")
             assert await client.schema() is known
@@ -311,8 +313,8 @@ async def test_an_unchanged_schema_costs_one_query(twin: Face, here: list[str]) 
             assert tap.count("QUERY", "SELECT schema_version FROM system.local") > 0
 
 
-async def test_the_keyspaces_of_the_system(face: Face, here: list[str]) -> None:
-    async with face.connect(here) as client:
+async def test_the_keyspaces_of_the_system(api_and_loop: Api, here: list[str]) -> None:
+    async with api_and_loop.connect(here) as client:
         schema = await client.schema()
     assert isinstance(schema, Schema)
     assert isinstance(schema.version, UUID)
@@ -333,9 +335,9 @@ def _tables(keyspace: Keyspace) -> list[Any]:
     return [*keyspace.tables.values(), *keyspace.views.values()]
 
 
-async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspace: str) -> None:
+async def test_no_schema_is_half_read(api: Api, here: list[str], unique_keyspace: str) -> None:
     """A schema that is read while tables and views are created has none of them in part."""
-    async with twin.connect(here) as client, twin.connect(here) as other:
+    async with api.connect(here) as client, api.connect(here) as other:
         await other.execute(KEYSPACE.format(unique_keyspace))
         done, seen = asyncio.Event(), []
 
@@ -381,8 +383,8 @@ async def test_no_schema_is_half_read(twin: Face, here: list[str], unique_keyspa
         await other.execute(f"DROP KEYSPACE {unique_keyspace}")
 
 
-async def test_a_reading_that_fails(twin: Face, node: Cassandra) -> None:
-    async with twin.connect(node.contact_points, timeout_s=0.5) as client:
+async def test_a_reading_that_fails(api: Api, node: Cassandra) -> None:
+    async with api.connect(node.contact_points, timeout_s=0.5) as client:
         with paused(node.nodes[0]), pytest.raises(errors.RequestTimeout):
             await client.schema()
         assert await client.idle()
@@ -391,9 +393,9 @@ async def test_a_reading_that_fails(twin: Face, node: Cassandra) -> None:
         await client.schema()
 
 
-async def test_using_a_keyspace(face: Face, here: list[str], unique_keyspace: str) -> None:
+async def test_using_a_keyspace(api_and_loop: Api, here: list[str], unique_keyspace: str) -> None:
     mixed = f"Mixed_{unique_keyspace}"
-    async with face.connect(here) as client:
+    async with api_and_loop.connect(here) as client:
         for name, value in ((unique_keyspace, 1), (mixed, 2)):
             await client.execute(KEYSPACE.format(f'"{name}"'))
             await client.execute(f'CREATE TABLE "{name}".t (k int PRIMARY KEY)')

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.support.apis import Api
 from tests.support.certificates import certificate_for
-from tests.support.faces import Face
 from tests.support.refusals import in_clear
 
 from turbocql import Config, ConstantSpeculation, Secret, Tls, errors
@@ -34,51 +34,57 @@ def login(cluster: Cassandra) -> dict[str, Any]:
     return {"user": cluster.user, "password": cluster.password}
 
 
-async def test_a_private_authority(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_a_private_authority(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     assert cluster.ca_certificate is not None
     for ca in (cluster.ca_certificate, str(cluster.ca_certificate)):
-        async with face.connect(cluster.contact_points, tls=Tls(ca=ca), **login(cluster)) as client:
+        async with api_and_loop.connect(
+            cluster.contact_points, tls=Tls(ca=ca), **login(cluster)
+        ) as client:
             assert (await client.execute(VERSION)).one() is not None
     content = cluster.ca_certificate.read_bytes()
-    async with face.connect(
+    async with api_and_loop.connect(
         cluster.contact_points, tls=Tls(ca=content), compression="lz4", **login(cluster)
     ) as client:
         prepared = await client.prepare("SELECT key FROM system.local WHERE key = ?")
         assert (await client.execute(prepared, ("local",))).one().key == "local"
 
 
-async def test_untrusted_certificates_are_refused(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_untrusted_certificates_are_refused(
+    api_and_loop: Api, cassandra_secure: Cassandra
+) -> None:
     cluster = cassandra_secure
     # The system's trust store does not have the authority that signed the node's certificate.
     with pytest.raises(errors.ConnectError, match="certificate"):
-        await face.open(cluster.contact_points, tls=True, **login(cluster))
-    async with face.connect(
+        await api_and_loop.open(cluster.contact_points, tls=True, **login(cluster))
+    async with api_and_loop.connect(
         cluster.contact_points, tls=Tls(verify=False), **login(cluster)
     ) as client:
         assert (await client.execute(VERSION)).one() is not None
 
 
-async def test_without_encryption(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_without_encryption(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     with pytest.raises(errors.ConnectError, match=r"does it want TLS\?"):
-        await face.open(cluster.contact_points, connect_timeout_s=10, **login(cluster))
+        await api_and_loop.open(cluster.contact_points, connect_timeout_s=10, **login(cluster))
 
 
-async def test_encryption_that_the_server_lacks(face: Face, points: list[str]) -> None:
+async def test_encryption_that_the_server_lacks(api_and_loop: Api, points: list[str]) -> None:
     with pytest.raises(errors.ConnectError, match="not in TLS"):
-        await face.open(points, tls=Tls(verify=False), connect_timeout_s=10)
+        await api_and_loop.open(points, tls=Tls(verify=False), connect_timeout_s=10)
 
 
-async def test_a_wrong_password(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_a_wrong_password(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
     with pytest.raises(errors.AuthenticationError) as caught:
-        await face.open(cluster.contact_points, tls=tls, user=cluster.user, password="s3cret-no")
+        await api_and_loop.open(
+            cluster.contact_points, tls=tls, user=cluster.user, password="s3cret-no"
+        )
     assert "s3cret" not in str(caught.value)
 
 
-async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_the_server_gets_the_password(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     """The user and password can come from a Config, a copy of it, a URL, or keyword arguments."""
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
@@ -95,13 +101,13 @@ async def test_the_server_gets_the_password(face: Face, cassandra_secure: Cassan
         (cluster.contact_points, {"tls": tls, "user": user, "password": Secret(password)}),
     ]
     for points, settings in ways:
-        async with face.connect(points, **settings) as client:
+        async with api_and_loop.connect(points, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
             assert client.session.config.password == Secret(password)
 
 
 async def test_the_frames_of_a_refusal_show_no_password(
-    face: Face, cassandra_secure: Cassandra
+    api_and_loop: Api, cassandra_secure: Cassandra
 ) -> None:
     cluster = cassandra_secure
     tls = Tls(ca=cluster.ca_certificate)
@@ -113,33 +119,33 @@ async def test_the_frames_of_a_refusal_show_no_password(
     ]
     for points, settings in given:
         with pytest.raises(errors.AuthenticationError) as caught:
-            await face.open(points, **settings)
+            await api_and_loop.open(points, **settings)
         assert in_clear(caught.value) == []
 
 
-async def test_client_certificates(face: Face, demanding: Cassandra) -> None:
+async def test_client_certificates(api_and_loop: Api, demanding: Cassandra) -> None:
     ca, certificate, key = (
         demanding.ca_certificate,
         demanding.client_certificate,
         demanding.client_key,
     )
     with pytest.raises(errors.ConnectError):
-        await face.open(demanding.contact_points, tls=Tls(ca=ca), connect_timeout_s=10)
+        await api_and_loop.open(demanding.contact_points, tls=Tls(ca=ca), connect_timeout_s=10)
     tls = Tls(ca=ca, certificate=certificate, key=key)
-    async with face.connect(demanding.contact_points, tls=tls) as client:
+    async with api_and_loop.connect(demanding.contact_points, tls=tls) as client:
         assert (await client.execute(VERSION)).one() is not None
     assert key is not None
     for same in (str(key), key.read_bytes(), Secret(key.read_bytes())):
         tls = Tls(ca=ca, certificate=certificate, key=same)
-        async with face.connect(demanding.contact_points, tls=tls) as client:
+        async with api_and_loop.connect(demanding.contact_points, tls=tls) as client:
             assert (await client.execute(VERSION)).one() is not None
     with pytest.raises(errors.ConfigError, match="tls"):
         # The key does not belong to the certificate.
-        await face.open(demanding.contact_points, tls=Tls(ca=ca, certificate=ca, key=key))
+        await api_and_loop.open(demanding.contact_points, tls=Tls(ca=ca, certificate=ca, key=key))
     with pytest.raises(errors.ConfigError, match="No such file"):
-        await face.open(demanding.contact_points, tls=Tls(ca="/nowhere/ca.pem"))
+        await api_and_loop.open(demanding.contact_points, tls=Tls(ca="/nowhere/ca.pem"))
     with pytest.raises(errors.ConfigError, match="expected certificates in PEM"):
-        await face.open(demanding.contact_points, tls=Tls(ca=b"nothing"))
+        await api_and_loop.open(demanding.contact_points, tls=Tls(ca=b"nothing"))
 
 
 class Front:
@@ -201,7 +207,7 @@ class Front:
 
 
 async def test_which_names_a_certificate_is_valid_for(
-    twin: Face, points: list[str], tmp_path: Path
+    api: Api, points: list[str], tmp_path: Path
 ) -> None:
     ca, chain = certificate_for(tmp_path, "DNS:db.example")
     (tmp_path / "chain.pem").write_bytes(chain)
@@ -214,19 +220,19 @@ async def test_which_names_a_certificate_is_valid_for(
     try:
         at = f"127.0.0.1:{front.port}"
         with pytest.raises(errors.ConnectError, match=r"not valid for name"):
-            await twin.open(at, tls=Tls(ca=ca), **settings)
+            await api.open(at, tls=Tls(ca=ca), **settings)
         with pytest.raises(errors.ConnectError, match=r"not valid for name"):
-            await twin.open(at, tls=Tls(ca=ca, names=["other.example"]), **settings)
+            await api.open(at, tls=Tls(ca=ca, names=["other.example"]), **settings)
         for tls in (
             Tls(ca=ca, names=["db.example"]),
             Tls(ca=ca, verify="authority"),
             Tls(verify=False),
         ):
-            async with twin.connect(at, tls=tls, **settings) as client:
+            async with api.connect(at, tls=tls, **settings) as client:
                 assert (await client.execute(VERSION)).one() is not None
         other_ca, _ = certificate_for(tmp_path, "DNS:db.example")
         with pytest.raises(errors.ConnectError, match=r"certificate"):
-            await twin.open(at, tls=Tls(ca=other_ca, verify="authority"), **settings)
+            await api.open(at, tls=Tls(ca=other_ca, verify="authority"), **settings)
     finally:
         front.close()
 
@@ -250,12 +256,12 @@ class Plain:
         assert token in (None, b"")
 
 
-async def test_a_custom_authenticator(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_a_custom_authenticator(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     cluster = cassandra_secure
     user, password = cluster.user or "", cluster.password or ""
     tls = Tls(ca=cluster.ca_certificate)
     Plain.mechanisms.clear()
-    async with face.connect(
+    async with api_and_loop.connect(
         cluster.contact_points,
         tls=tls,
         authenticator=lambda mechanism: Plain(mechanism, user, password),
@@ -264,21 +270,23 @@ async def test_a_custom_authenticator(face: Face, cassandra_secure: Cassandra) -
     assert set(Plain.mechanisms) == {"org.apache.cassandra.auth.PasswordAuthenticator"}
 
     with pytest.raises(errors.AuthenticationError):
-        await face.open(
+        await api_and_loop.open(
             cluster.contact_points,
             tls=tls,
             authenticator=lambda mechanism: Plain(mechanism, user, "wrong"),
         )
 
 
-async def refused(face: Face, cluster: Cassandra, make: Callable[[str], Any], match: str) -> None:
+async def refused(
+    api_and_loop: Api, cluster: Cassandra, make: Callable[[str], Any], match: str
+) -> None:
     with pytest.raises(errors.AuthenticationError, match=match):
-        await face.open(
+        await api_and_loop.open(
             cluster.contact_points, tls=Tls(ca=cluster.ca_certificate), authenticator=make
         )
 
 
-async def test_an_authenticator_that_blocks(twin: Face, cassandra_secure: Cassandra) -> None:
+async def test_an_authenticator_that_blocks(api: Api, cassandra_secure: Cassandra) -> None:
     """While an authenticator blocks, `connect` can still be cancelled and can still time out."""
     release = threading.Event()
 
@@ -291,8 +299,8 @@ async def test_an_authenticator_that_blocks(twin: Face, cassandra_secure: Cassan
         "tls": Tls(ca=cassandra_secure.ca_certificate),
         "authenticator": lambda _: Stuck("", "", ""),
     }
-    if not twin.sync:
-        opening = asyncio.ensure_future(twin.open(cassandra_secure.contact_points, **settings))
+    if not api.sync:
+        opening = asyncio.ensure_future(api.open(cassandra_secure.contact_points, **settings))
         await asyncio.sleep(0.5)
         begun = time.monotonic()
         opening.cancel()
@@ -300,11 +308,11 @@ async def test_an_authenticator_that_blocks(twin: Face, cassandra_secure: Cassan
             await opening
         assert time.monotonic() - begun < 0.5
     with pytest.raises(errors.ConnectError):
-        await twin.open(cassandra_secure.contact_points, connect_timeout_s=1, **settings)
+        await api.open(cassandra_secure.contact_points, connect_timeout_s=1, **settings)
     release.set()
 
 
-async def test_authenticators_that_fail(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_authenticators_that_fail(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     def raises(mechanism: str) -> Any:
         raise LookupError("no ticket")
 
@@ -312,9 +320,11 @@ async def test_authenticators_that_fail(face: Face, cassandra_secure: Cassandra)
         def first(self) -> Any:
             return "text"
 
-    await refused(face, cassandra_secure, raises, "LookupError: no ticket")
-    await refused(face, cassandra_secure, lambda _: Text("", "", ""), "expected bytes or None")
-    await refused(face, cassandra_secure, lambda _: object(), "AttributeError")
+    await refused(api_and_loop, cassandra_secure, raises, "LookupError: no ticket")
+    await refused(
+        api_and_loop, cassandra_secure, lambda _: Text("", "", ""), "expected bytes or None"
+    )
+    await refused(api_and_loop, cassandra_secure, lambda _: object(), "AttributeError")
 
 
 @pytest.mark.parametrize(
@@ -335,10 +345,10 @@ async def test_authenticators_that_fail(face: Face, cassandra_secure: Cassandra)
     ],
 )
 async def test_invalid_settings_are_refused(
-    twin: Face, settings: dict[str, Any], message: str
+    api: Api, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(errors.ConfigError, match=message):
-        await twin.open("127.0.0.1:1", **settings)
+        await api.open("127.0.0.1:1", **settings)
 
 
 def test_secrets_are_not_shown() -> None:

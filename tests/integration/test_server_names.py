@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.support.apis import Api
 from tests.support.certificates import certificate_for
-from tests.support.faces import Face
-from tests.support.starting import pump
+from tests.support.starting_server import pump
 
 from turbocql import Tls, errors
 from turbocql.testing import Cassandra
@@ -78,12 +78,12 @@ def behind(router: Router, cassandra: Cassandra) -> dict[str, Any]:
 
 
 async def test_the_contact_points_name_is_sent_to_the_nodes(
-    face: Face, cassandra: Cassandra, tmp_path: Path
+    api_and_loop: Api, cassandra: Cassandra, tmp_path: Path
 ) -> None:
     routes: dict[str | None, str] = {"localhost": cassandra.contact_points[0]}
     with router(tmp_path, "DNS:localhost", routes) as (front, tls):
         settings = behind(front, cassandra)
-        async with face.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
+        async with api_and_loop.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
     # The node announces an address, and `addresses` maps it to another address, so only the contact
     # point has a name. All connections send this name.
@@ -92,12 +92,12 @@ async def test_the_contact_points_name_is_sent_to_the_nodes(
 
 
 async def test_the_certificate_may_have_the_address_and_not_the_name(
-    face: Face, cassandra: Cassandra, tmp_path: Path
+    api_and_loop: Api, cassandra: Cassandra, tmp_path: Path
 ) -> None:
     routes: dict[str | None, str] = {"localhost": cassandra.contact_points[0]}
     with router(tmp_path, "IP:127.0.0.1", routes) as (front, tls):
         settings = behind(front, cassandra)
-        async with face.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
+        async with api_and_loop.connect(f"localhost:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
     assert set(front.names) == {"localhost"}
 
@@ -113,7 +113,7 @@ async def test_the_certificate_may_have_the_address_and_not_the_name(
     ],
 )
 async def test_the_settings_name_the_server(
-    face: Face,
+    api_and_loop: Api,
     cassandra: Cassandra,
     tmp_path: Path,
     host: str,
@@ -125,30 +125,30 @@ async def test_the_settings_name_the_server(
     with router(tmp_path, "DNS:node.test, IP:127.0.0.1", routes) as (front, trusting):
         tls = Tls(ca=trusting.ca, names=names, server_name=server_name)
         settings = behind(front, cassandra)
-        async with face.connect(f"{host}:{front.port}", tls=tls, **settings) as client:
+        async with api_and_loop.connect(f"{host}:{front.port}", tls=tls, **settings) as client:
             assert (await client.execute(VERSION)).one() is not None
     assert set(front.names) == {expected}
 
 
 async def test_a_name_that_the_server_does_not_know(
-    face: Face, cassandra: Cassandra, tmp_path: Path
+    api_and_loop: Api, cassandra: Cassandra, tmp_path: Path
 ) -> None:
     routes: dict[str | None, str] = {"node.test": cassandra.contact_points[0]}
     with router(tmp_path, "DNS:node.test", routes) as (front, tls):
         settings = behind(front, cassandra)
         for host in ("localhost", "127.0.0.1"):
             with pytest.raises(errors.ConnectError, match=r"Tls\(server_name=\.\.\.\)"):
-                await face.open(f"{host}:{front.port}", tls=tls, **settings)
+                await api_and_loop.open(f"{host}:{front.port}", tls=tls, **settings)
 
 
 async def test_a_certificate_for_another_name_is_refused(
-    face: Face, cassandra: Cassandra, tmp_path: Path
+    api_and_loop: Api, cassandra: Cassandra, tmp_path: Path
 ) -> None:
     routes: dict[str | None, str] = {"localhost": cassandra.contact_points[0]}
     with router(tmp_path, "DNS:other.test", routes) as (front, tls):
         settings = behind(front, cassandra)
         with pytest.raises(errors.ConnectError, match=r"other\.test"):
-            await face.open(f"localhost:{front.port}", tls=tls, **settings)
+            await api_and_loop.open(f"localhost:{front.port}", tls=tls, **settings)
 
 
 @pytest.mark.parametrize("server_name", ["", True, 5, ["node.test"], b"node.test"])
@@ -159,7 +159,7 @@ def test_server_name_must_be_a_host_name(server_name: Any) -> None:
 
 @pytest.mark.parametrize("server_name", ["127.0.0.1", "::1", "not a name"])
 async def test_an_address_as_server_name_is_refused(
-    face: Face, points: list[str], server_name: str
+    api_and_loop: Api, points: list[str], server_name: str
 ) -> None:
     with pytest.raises(errors.ConfigError, match=r"tls: .*(is an address|is no name)"):
-        await face.open(points, tls=Tls(verify=False, server_name=server_name))
+        await api_and_loop.open(points, tls=Tls(verify=False, server_name=server_name))

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.kinds import (
+from tests.support.cql_types import (
     Kind,
     ListOf,
     MapOf,
@@ -191,7 +191,7 @@ def write(session: Session, table: str, columns: Sequence[Column]) -> int:
     return len(rows)
 
 
-def tell(session: Session, table: str, columns: Sequence[Column]) -> int:
+def write_json(session: Session, table: str, columns: Sequence[Column]) -> int:
     """Makes the server write all rows from JSON and returns their number."""
     rows = rows_of(columns)
     for k, cells in enumerate(rows):
@@ -223,7 +223,7 @@ def test_the_servers_json_shows_what_turbocql_wrote(session: Session, table: str
 def test_turbocql_reads_what_the_server_wrote(session: Session, table: str) -> None:
     # The server cannot make counters from JSON.
     columns = [column for column in TABLES[table] if "counter" not in column.name]
-    rows = tell(session, f"t_{table}", columns)
+    rows = write_json(session, f"t_{table}", columns)
     names = ", ".join(column.name for column in columns)
     select = session.prepare(f"SELECT {names} FROM t_{table} WHERE k = ?")
     answers = [
@@ -358,7 +358,7 @@ def test_the_server_finds_values_that_json_cannot_express(session: Session) -> N
             columns.append(Column(called, shape(path, kind), frozen=True, given=ones))
     make_table(session, "t_beyond", columns)
     write(session, "t_beyond", columns)
-    tell(session, "t_beyond", columns)
+    write_json(session, "t_beyond", columns)
     read = {row["k"]: row for row in session.execute("SELECT * FROM t_beyond", rows="dict")}
     for column in columns:
         cells = list(map(column.kind.cell, column.written))

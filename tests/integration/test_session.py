@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 from tests.support.nodes import paused
 from tests.support.proxy import Tap
 from tests.support.tables import KEYSPACE, ROWS
@@ -23,8 +23,8 @@ from turbocql.testing import Cassandra
 # Executing
 
 
-async def test_a_text(face: Face, points: list[str], keyspace: str, number: int) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_a_text(api_and_loop: Api, points: list[str], keyspace: str, number: int) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         done = await client.execute(f"INSERT INTO kv (k, v, w) VALUES ({number}, 'a', 1)")
         assert done.one() is None
         assert await done.all() == []
@@ -44,9 +44,9 @@ async def test_a_text(face: Face, points: list[str], keyspace: str, number: int)
 
 
 async def test_prepared_and_bound(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         insert = await client.prepare("INSERT INTO kv (k, v, w) VALUES (?, ?, ?)")
         assert isinstance(insert, Prepared)
         assert insert.text == "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
@@ -73,22 +73,22 @@ async def test_prepared_and_bound(
 
 
 async def test_a_prepared_statement_of_another_session(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as first:
+    async with api_and_loop.connect(points, keyspace=keyspace) as first:
         insert = await first.prepare(f"INSERT INTO {keyspace}.kv (k, v) VALUES (?, ?)")
-    async with face.connect(points) as second:
+    async with api_and_loop.connect(points) as second:
         await second.execute(insert, (number, "elsewhere"))
         select = f"SELECT v FROM {keyspace}.kv WHERE k = {number}"
         assert (await second.execute(select)).one().v == "elsewhere"
 
 
 async def test_missing_values_leave_the_stored_values(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     select = "SELECT v, w FROM kv WHERE k = ?"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         await client.execute(insert, (number, "stays", 1))
         await client.execute(insert, {"k": number, "w": 2})
         assert (await client.execute(select, (number,))).one() == ("stays", 2)
@@ -101,7 +101,7 @@ async def test_missing_values_leave_the_stored_values(
 
 
 async def test_values_that_do_not_fit_are_not_sent(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     refused: list[tuple[Any, str]] = [
@@ -116,7 +116,7 @@ async def test_values_that_do_not_fit_are_not_sent(
         ((number, "a", 2**31), 'column "w"'),
     ]
     with Tap(points[0]) as tap:
-        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+        async with api_and_loop.connect(tap.contact_point, keyspace=keyspace) as client:
             prepared = await client.prepare(insert)
             before = tap.count("EXECUTE")  # connecting sends EXECUTEs too
             for values, message in refused:
@@ -133,7 +133,7 @@ async def test_values_that_do_not_fit_are_not_sent(
 
 
 async def test_values_beyond_their_range(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     """Every method that takes values raises or reports a `RangeError` for a number out of range.
 
@@ -141,7 +141,7 @@ async def test_values_beyond_their_range(
     """
     insert = f"INSERT INTO {keyspace}.kv (k, v, w) VALUES (?, ?, ?)"
     bad: tuple[Any, ...] = (number, "a", 2**31)
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         prepared = await client.prepare(insert)
         batch = Batch()
         batch.add(insert, (number, "a", 1))
@@ -171,17 +171,17 @@ async def test_values_beyond_their_range(
             assert report.succeeded == 1
 
 
-async def test_other_objects_are_no_statements(face: Face, points: list[str]) -> None:
-    async with face.connect(points) as client:
+async def test_other_objects_are_no_statements(api_and_loop: Api, points: list[str]) -> None:
+    async with api_and_loop.connect(points) as client:
         for nonsense in (None, 7, b"SELECT", ["SELECT"]):
             with pytest.raises(TypeError, match="a str, a Query, a Prepared or a Bound"):
                 await client.execute(nonsense)
 
 
-async def test_batches(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_batches(api_and_loop: Api, points: list[str], keyspace: str, number: int) -> None:
     insert = "INSERT INTO kv (k, v, w) VALUES (?, ?, ?)"
     first, second, third = number * 1000, number * 1000 + 1, number * 1000 + 2
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         prepared = await client.prepare(insert)
         kinds: dict[BatchKind, int] = {"logged": 1, "unlogged": 2}
         for kind, w in kinds.items():
@@ -212,9 +212,9 @@ async def test_batches(face: Face, points: list[str], keyspace: str, number: int
 
 
 async def test_a_batch_of_counters(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         add = await client.prepare("UPDATE counts SET n = n + ? WHERE k = ?")
         batch = Batch("counter")
         for step in (5, 6, -1):
@@ -229,9 +229,9 @@ async def test_a_batch_of_counters(
 
 
 async def test_a_conditional_batch_returns_applied(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         batch = Batch()
         batch.add("INSERT INTO wide (p, c, v) VALUES (?, 1, 'a') IF NOT EXISTS", (number,))
         batch.add("INSERT INTO wide (p, c, v) VALUES (?, 2, 'b')", (number,))
@@ -239,9 +239,9 @@ async def test_a_conditional_batch_returns_applied(
         assert (await client.execute(batch)).one().applied is False
 
 
-async def test_conditions(face: Face, points: list[str], keyspace: str, number: int) -> None:
+async def test_conditions(api_and_loop: Api, points: list[str], keyspace: str, number: int) -> None:
     insert = "INSERT INTO kv (k, v) VALUES (?, ?) IF NOT EXISTS"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         done = await client.execute(insert, (number, "first"), serial_consistency="SERIAL")
         assert done.one() == (True,)
         done = await client.execute(insert, (number, "second"))
@@ -253,9 +253,9 @@ async def test_conditions(face: Face, points: list[str], keyspace: str, number: 
 
 
 async def test_timestamps_of_requests(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         insert = "INSERT INTO kv (k, v) VALUES (?, ?)"
         await client.execute(insert, (number, "later"), timestamp=2_000)
         await client.execute(insert, (number, "earlier"), timestamp=1_000)
@@ -263,9 +263,9 @@ async def test_timestamps_of_requests(
         assert rows.one() == ("later", 2_000)
 
 
-async def test_options_are_checked(face: Face, points: list[str]) -> None:
+async def test_options_are_checked(api_and_loop: Api, points: list[str]) -> None:
     select = "SELECT key FROM system.local"
-    async with face.connect(points) as client:
+    async with api_and_loop.connect(points) as client:
         for options, kind in (
             ({"timeout_s": 0}, errors.ConfigError),
             ({"timeout_s": "1"}, (TypeError, ValueError)),
@@ -294,10 +294,10 @@ async def test_options_are_checked(face: Face, points: list[str]) -> None:
 
 
 async def test_the_cache_of_prepared_statements_is_bounded(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     with Tap(points[0]) as tap:
-        async with face.connect(
+        async with api_and_loop.connect(
             tap.contact_point, keyspace=keyspace, prepared_cache_size=2
         ) as client:
             core = client.session._core
@@ -317,11 +317,11 @@ async def test_the_cache_of_prepared_statements_is_bounded(
 
 
 async def test_concurrent_preparations_send_one_prepare(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
     text = "SELECT w FROM kv WHERE k = ?"
     with Tap(points[0]) as tap:
-        async with face.connect(tap.contact_point, keyspace=keyspace) as client:
+        async with api_and_loop.connect(tap.contact_point, keyspace=keyspace) as client:
             await client.prepare("SELECT v FROM kv WHERE k = ?")
             once = tap.count("PREPARE", "SELECT v FROM kv")
             tap.hold()
@@ -335,9 +335,9 @@ async def test_concurrent_preparations_send_one_prepare(
 
 
 async def test_a_statement_that_cannot_be_prepared(
-    face: Face, points: list[str], keyspace: str
+    api_and_loop: Api, points: list[str], keyspace: str
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         for _ in range(2):  # a statement that fails is not cached
             with pytest.raises(errors.CqlSyntaxError):
                 await client.prepare("SELEC")
@@ -347,10 +347,10 @@ async def test_a_statement_that_cannot_be_prepared(
 
 
 async def test_using_another_keyspace(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     other = f"{keyspace}_{number}"
-    async with face.connect(points) as client:
+    async with api_and_loop.connect(points) as client:
         await client.execute(KEYSPACE.format(other))
         await client.execute(f"CREATE TABLE {other}.kv (k int PRIMARY KEY, v text)")
         await client.execute(f"USE {keyspace}")
@@ -370,14 +370,14 @@ async def test_using_another_keyspace(
 
 
 async def test_a_table_that_is_created_again(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
     """A table is created again with other types, and a cached statement must use the new types.
 
     The server gives the text of the statement the same id as before.
     """
     insert = f"INSERT INTO anew{number} (k, v) VALUES (?, ?)"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         for kind, value in (("int", 2), ("float", 2), ("text", "two")):
             await client.execute(f"CREATE TABLE anew{number} (k int PRIMARY KEY, v {kind})")
             await client.execute(insert, (1, value))
@@ -389,9 +389,9 @@ async def test_a_table_that_is_created_again(
 # Rows
 
 
-async def test_the_kinds_of_rows(face: Face, points: list[str], keyspace: str) -> None:
+async def test_the_kinds_of_rows(api_and_loop: Api, points: list[str], keyspace: str) -> None:
     select = 'SELECT c, v, c AS "the class", v AS "class" FROM wide WHERE p = 0 AND c = 3'
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         named = (await client.execute(select)).one()
         assert named == (3, "v3", 3, "v3")
         assert named._fields == ("c", "v", "the_class", "field_3")
@@ -408,11 +408,11 @@ async def test_the_kinds_of_rows(face: Face, points: list[str], keyspace: str) -
 
 
 @pytest.mark.parametrize("kind", ["named", "tuple", "dict"])
-async def test_many_pages(twin: Face, points: list[str], keyspace: str, kind: str) -> None:
+async def test_many_pages(api: Api, points: list[str], keyspace: str, kind: str) -> None:
     expected: list[Any] = [(number, f"v{number}") for number in range(ROWS)]
     if kind == "dict":
         expected = [{"c": c, "v": v} for c, v in expected]
-    async with twin.connect(points, keyspace=keyspace, page_size=50, rows=kind) as client:
+    async with api.connect(points, keyspace=keyspace, page_size=50, rows=kind) as client:
         for values in ((0,), None):
             marker = "?" if values else "0"
             select = f"SELECT c, v FROM wide WHERE p = {marker}"
@@ -427,9 +427,9 @@ async def test_many_pages(twin: Face, points: list[str], keyspace: str, kind: st
         assert await client.idle()
 
 
-async def test_a_second_iteration(face: Face, points: list[str], keyspace: str) -> None:
+async def test_a_second_iteration(api_and_loop: Api, points: list[str], keyspace: str) -> None:
     select = "SELECT c FROM wide WHERE p = 0 LIMIT 30"
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         rows = await client.execute(select)
         assert await rows.all() == await rows.all()
         assert rows.one() == (0,)
@@ -442,8 +442,8 @@ async def test_a_second_iteration(face: Face, points: list[str], keyspace: str) 
             rows.one()
 
 
-async def test_an_iteration_left_early(face: Face, points: list[str], keyspace: str) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+async def test_an_iteration_left_early(api_and_loop: Api, points: list[str], keyspace: str) -> None:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         rows = await client.execute("SELECT c FROM wide WHERE p = 0", page_size=10)
         seen = 0
         async for row in rows:
@@ -455,10 +455,14 @@ async def test_an_iteration_left_early(face: Face, points: list[str], keyspace: 
         assert await client.idle()
 
 
-async def test_the_next_page_is_fetched_ahead(face: Face, points: list[str], keyspace: str) -> None:
+async def test_the_next_page_is_fetched_ahead(
+    api_and_loop: Api, points: list[str], keyspace: str
+) -> None:
     select = "SELECT c FROM wide WHERE p = ?"
     with Tap(points[0]) as tap:
-        async with face.connect(tap.contact_point, keyspace=keyspace, page_size=100) as client:
+        async with api_and_loop.connect(
+            tap.contact_point, keyspace=keyspace, page_size=100
+        ) as client:
             await client.prepare(select)
             before = tap.count("EXECUTE")  # connecting sends EXECUTEs too
             rows = await client.execute(select, (0,))
@@ -475,9 +479,9 @@ async def test_the_next_page_is_fetched_ahead(face: Face, points: list[str], key
 
 
 async def test_warnings_of_the_server(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         batch = Batch("unlogged")
         for key in range(11):
             batch.add(f"INSERT INTO kv (k, v) VALUES ({number * 1000 + key}, 'x')")
@@ -488,7 +492,7 @@ async def test_warnings_of_the_server(
 # Errors
 
 
-async def test_errors_of_the_server(face: Face, points: list[str], keyspace: str) -> None:
+async def test_errors_of_the_server(api_and_loop: Api, points: list[str], keyspace: str) -> None:
     cases: list[tuple[str, type[errors.ServerError], int, str]] = [
         ("SELEC 1", errors.CqlSyntaxError, 0x2000, "no viable alternative"),
         ("SELECT nope FROM kv", errors.InvalidQuery, 0x2200, "[Uu]ndefined column name nope"),
@@ -497,7 +501,7 @@ async def test_errors_of_the_server(face: Face, points: list[str], keyspace: str
         ("CREATE TABLE kv (k int PRIMARY KEY)", errors.AlreadyExists, 0x2400, "kv"),
         ("DROP TABLE nowhere", errors.InvalidQuery, 0x2200, "nowhere"),
     ]
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         for statement, kind, code, message in cases:
             with pytest.raises(kind, match=message) as caught:
                 await client.execute(statement)
@@ -514,9 +518,9 @@ async def test_errors_of_the_server(face: Face, points: list[str], keyspace: str
 
 
 async def test_a_function_that_fails(
-    face: Face, points: list[str], keyspace: str, number: int
+    api_and_loop: Api, points: list[str], keyspace: str, number: int
 ) -> None:
-    async with face.connect(points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(points, keyspace=keyspace) as client:
         await client.execute(
             f"CREATE FUNCTION fail{number} (n int) RETURNS NULL ON NULL INPUT RETURNS int "
             "LANGUAGE java AS 'return 1 / (n - n);'"
@@ -527,9 +531,9 @@ async def test_a_function_that_fails(
 
 
 async def test_a_request_without_an_answer(
-    face: Face, cassandra: Cassandra, keyspace: str, number: int
+    api_and_loop: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
-    async with face.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api_and_loop.connect(cassandra.contact_points, keyspace=keyspace) as client:
         insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
         with paused(cassandra.nodes[0]):
             before = time.monotonic()
@@ -549,9 +553,11 @@ async def test_a_request_without_an_answer(
 
 
 async def test_a_timeout_of_the_session(
-    face: Face, cassandra: Cassandra, keyspace: str, number: int
+    api_and_loop: Api, cassandra: Cassandra, keyspace: str, number: int
 ) -> None:
-    async with face.connect(cassandra.contact_points, keyspace=keyspace, timeout_s=0.2) as client:
+    async with api_and_loop.connect(
+        cassandra.contact_points, keyspace=keyspace, timeout_s=0.2
+    ) as client:
         insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
         with paused(cassandra.nodes[0]):
             with pytest.raises(errors.RequestTimeout):

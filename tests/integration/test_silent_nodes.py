@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from tests.support.liar import EXECUTE, Answer, Liar
+from tests.support.changing_proxy import EXECUTE, Answer, ChangingProxy
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -128,7 +128,7 @@ def test_a_node_that_falls_silent_while_the_session_is_idle(
             assert time.monotonic() - began < 8
 
 
-class Slow(Liar):
+class Slow(ChangingProxy):
     """Sends responses to slow statements 5 s late, and all other responses at once."""
 
     def __init__(self, contact_point: str) -> None:
@@ -156,15 +156,15 @@ class Slow(Liar):
 @pytest.fixture
 def behind_slow(cassandra_three: Cassandra) -> Iterator[dict[str, str]]:
     """Starts a proxy for each node and yields the proxies' addresses by node address."""
-    liars = [Slow(point) for point in cassandra_three.contact_points]
-    for liar in liars:
-        liar.__enter__()
+    proxies = [Slow(point) for point in cassandra_three.contact_points]
+    for proxy in proxies:
+        proxy.__enter__()
     yield {
-        node.address: liar.contact_point
-        for node, liar in zip(cassandra_three.nodes, liars, strict=True)
+        node.address: proxy.contact_point
+        for node, proxy in zip(cassandra_three.nodes, proxies, strict=True)
     }
-    for liar in liars:
-        liar.__exit__(None, None, None)
+    for proxy in proxies:
+        proxy.__exit__(None, None, None)
 
 
 def test_a_slow_statement_leaves_out_nobody(

@@ -18,9 +18,9 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.support.apis import Api
+from tests.support.changing_proxy import BATCH, ERROR, EXECUTE, Answer, ChangingProxy
 from tests.support.children import run_python
-from tests.support.faces import Face
-from tests.support.liar import BATCH, ERROR, EXECUTE, Answer, Liar
 from tests.support.nodes import eventually, paused
 
 import turbocql
@@ -61,9 +61,9 @@ def exported() -> Exported:
 
 
 async def test_a_span_per_call(
-    twin: Face, cassandra: Cassandra, keyspace: str, exported: Exported
+    api: Api, cassandra: Cassandra, keyspace: str, exported: Exported
 ) -> None:
-    async with twin.connect(cassandra.contact_points, keyspace=keyspace) as client:
+    async with api.connect(cassandra.contact_points, keyspace=keyspace) as client:
         session = client.session
         telemetry.instrument(session, tracer_provider=exported.provider)
         insert = await client.prepare("INSERT INTO kv (k, v) VALUES (?, ?)")
@@ -72,9 +72,9 @@ async def test_a_span_per_call(
         name = f"INSERT {keyspace}.kv"
         exported.wait(lambda: exported.roots(name))
         (span,) = exported.roots(name)
-        # The synchronous `Face` makes calls on another thread. This thread has another context, so
+        # The synchronous `Api` makes calls on another thread. This thread has another context, so
         # the span of the call has no parent.
-        expected = parent.get_span_context() if twin.name != "sync" else None
+        expected = parent.get_span_context() if api.name != "sync" else None
         assert span.parent == expected
         assert span.kind == trace.SpanKind.CLIENT
         (node,) = session.nodes
@@ -146,8 +146,8 @@ def test_a_bulk_is_one_span(cassandra: Cassandra, keyspace: str, exported: Expor
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, keyspace=keyspace) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, keyspace=keyspace) as session,
     ):
         telemetry.instrument(session, tracer_provider=exported.provider)
         rows = [(7_200_000 + key, "fails" if key % 100 == 0 else "a") for key in range(5000)]
@@ -209,8 +209,8 @@ def test_a_request_that_is_canceled(cassandra: Cassandra, exported: Exported) ->
             time.sleep(0.5)
         return answer.frame()
 
-    with Liar(cassandra.contact_points[0], change) as liar:
-        asyncio.run(cancel(liar.contact_point))
+    with ChangingProxy(cassandra.contact_points[0], change) as proxy:
+        asyncio.run(cancel(proxy.contact_point))
         names = ["SELECT system.local", "BATCH"]
         exported.wait(lambda: all(exported.roots(name) for name in names))
     (program,) = exported.roots("program")
@@ -251,8 +251,8 @@ def test_calls_that_end_before_their_request_is_sent(
         return answer.frame()
 
     with (
-        Liar(cassandra.contact_points[0], change) as liar,
-        turbocql.connect(liar.contact_point, max_in_flight=1) as session,
+        ChangingProxy(cassandra.contact_points[0], change) as proxy,
+        turbocql.connect(proxy.contact_point, max_in_flight=1) as session,
         ThreadPoolExecutor(1) as pool,
     ):
         prepared = session.prepare(SELECT)

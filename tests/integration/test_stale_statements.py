@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 from tests.support.proxy import Tap
 
 import turbocql
@@ -45,10 +45,10 @@ def session(points: list[str], keyspaces: tuple[str, str]) -> Iterator[Session]:
 
 
 async def test_all_pages_are_of_the_keyspace_of_the_first(
-    twin: Face, points: list[str], keyspaces: tuple[str, str]
+    api: Api, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     first, second = keyspaces
-    async with twin.connect(points, keyspace=first, page_size=10) as client:
+    async with api.connect(points, keyspace=first, page_size=10) as client:
         for text, values in (("SELECT v FROM t", None), ("SELECT v FROM t WHERE p = ?", (1,))):
             rows = await client.execute(text, values)
             await client.execute(f"USE {second}")
@@ -184,13 +184,13 @@ async def execute_many(client: Client, text: str, values: tuple[Any, ...]) -> No
 
 @pytest.mark.parametrize("run", [execute_text, execute_query, execute_batch, execute_many])
 async def test_a_change_by_another_client_is_noticed(
-    twin: Face, points: list[str], keyspaces: tuple[str, str], run: Any
+    api: Api, points: list[str], keyspaces: tuple[str, str], run: Any
 ) -> None:
     kind, table = f"u_{uuid4().hex[:12]}", f"t_{uuid4().hex[:12]}"
     insert = f"INSERT INTO {table} (k, u, v) VALUES (1, ?, ?)"
     async with (
-        twin.connect(points, keyspace=keyspaces[0]) as client,
-        twin.connect(points, keyspace=keyspaces[0]) as other,
+        api.connect(points, keyspace=keyspaces[0]) as client,
+        api.connect(points, keyspace=keyspaces[0]) as other,
     ):
         await other.execute(f"CREATE TYPE {kind} (street text)")
         create = f"CREATE TABLE {table} (k int PRIMARY KEY, u frozen<{kind}>, v"
@@ -209,11 +209,11 @@ async def test_a_change_by_another_client_is_noticed(
 
 
 async def test_values_that_do_not_fit_cost_one_request_a_second(
-    twin: Face, points: list[str], keyspaces: tuple[str, str]
+    api: Api, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     select = "SELECT v FROM t WHERE p = ?"
     with Tap(points[0]) as tap:
-        async with twin.connect(tap.contact_point, keyspace=keyspaces[0]) as client:
+        async with api.connect(tap.contact_point, keyspace=keyspaces[0]) as client:
             await client.execute(select, (1,))
             time.sleep(MOMENT_S)
             began = time.monotonic()
@@ -226,13 +226,13 @@ async def test_values_that_do_not_fit_cost_one_request_a_second(
 
 
 async def test_the_error_for_a_new_field_names_forget_prepared(
-    twin: Face, points: list[str], keyspaces: tuple[str, str]
+    api: Api, points: list[str], keyspaces: tuple[str, str]
 ) -> None:
     kind, table = f"u_{uuid4().hex[:12]}", f"t_{uuid4().hex[:12]}"
     insert = f"INSERT INTO {table} (k, u) VALUES (1, ?)"
     async with (
-        twin.connect(points, keyspace=keyspaces[0]) as client,
-        twin.connect(points, keyspace=keyspaces[0]) as other,
+        api.connect(points, keyspace=keyspaces[0]) as client,
+        api.connect(points, keyspace=keyspaces[0]) as other,
     ):
         await other.execute(f"CREATE TYPE {kind} (street text)")
         await other.execute(f"CREATE TABLE {table} (k int PRIMARY KEY, u frozen<{kind}>)")

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.kinds import (
+from tests.support.cql_types import (
     SCALARS,
     Kind,
     ListOf,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.test_command_line import PYTHON, environment
-from tests.support.faces import Face
-from tests.support.starting import Phase, Starting
+from tests.support.apis import Api
+from tests.support.starting_server import Phase, StartingServer
 
 import turbocql
 from turbocql import errors
@@ -26,14 +26,14 @@ SELECT = "SELECT key FROM system.local"
 
 
 async def test_a_node_that_becomes_ready(
-    face: Face, points: list[str], caplog: pytest.LogCaptureFixture
+    api_and_loop: Api, points: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     began = time.monotonic()
     with (
         caplog.at_level(logging.INFO, "turbocql"),
-        Starting(PHASES, points[0], phase_s=1.1) as server,
+        StartingServer(PHASES, points[0], phase_s=1.1) as server,
     ):
-        async with face.connect(server.contact_point, wait_s=60) as client:
+        async with api_and_loop.connect(server.contact_point, wait_s=60) as client:
             assert 3 <= time.monotonic() - began < 15
             assert (await client.execute(SELECT)).one().key == "local"
             assert client.session.config.connect_timeout_s == 30
@@ -44,11 +44,11 @@ async def test_a_node_that_becomes_ready(
 
 
 async def test_a_keyspace_that_is_created_meanwhile(
-    face: Face, points: list[str], number: int
+    api_and_loop: Api, points: list[str], number: int
 ) -> None:
     keyspace = f"later{number}"
-    async with face.connect(points) as admin:
-        opening = asyncio.ensure_future(face.open(points, keyspace=keyspace, wait_s=60))
+    async with api_and_loop.connect(points) as admin:
+        opening = asyncio.ensure_future(api_and_loop.open(points, keyspace=keyspace, wait_s=60))
         await asyncio.sleep(1)
         assert not opening.done()
         await admin.execute(
@@ -61,30 +61,30 @@ async def test_a_keyspace_that_is_created_meanwhile(
         await admin.execute(f"DROP KEYSPACE {keyspace}")
 
 
-async def test_a_keyspace_that_is_never_created(face: Face, points: list[str]) -> None:
+async def test_a_keyspace_that_is_never_created(api_and_loop: Api, points: list[str]) -> None:
     with pytest.raises(
         errors.ConnectError, match=r"'never'.*does not exist.*of [0-9]+ attempts in 1\.[0-9] s"
     ) as caught:
-        await face.open(points, keyspace="never", wait_s=1)
+        await api_and_loop.open(points, keyspace="never", wait_s=1)
     assert isinstance(caught.value.__cause__, errors.InvalidQuery)
 
 
-async def test_wrong_settings_do_not_wait(face: Face, cassandra_secure: Cassandra) -> None:
+async def test_wrong_settings_do_not_wait(api_and_loop: Api, cassandra_secure: Cassandra) -> None:
     points, ca = cassandra_secure.contact_points, cassandra_secure.ca_certificate
     began = time.monotonic()
     login = {"user": cassandra_secure.user, "password": cassandra_secure.password}
     with pytest.raises(errors.AuthenticationError, match="are incorrect"):
-        await face.open(points, tls=turbocql.Tls(ca=ca), user="x", password="y", wait_s=60)
+        await api_and_loop.open(points, tls=turbocql.Tls(ca=ca), user="x", password="y", wait_s=60)
     with pytest.raises(errors.AuthenticationError, match="wants a user and a password"):
-        await face.open(points, tls=turbocql.Tls(ca=ca), wait_s=60)
+        await api_and_loop.open(points, tls=turbocql.Tls(ca=ca), wait_s=60)
     with pytest.raises(errors.ConnectError, match="not trusted"):
-        await face.open(points, tls=True, wait_s=60, **login)
+        await api_and_loop.open(points, tls=True, wait_s=60, **login)
     # The certificate is valid for the node's own address, not for the address of `front`.
     with (
-        Starting(["refused"], points[0], phase_s=0.1, host="127.0.0.1") as front,
+        StartingServer(["refused"], points[0], phase_s=0.1, host="127.0.0.1") as front,
         pytest.raises(errors.ConnectError, match="not valid for name"),
     ):
-        await face.open(front.contact_point, tls=turbocql.Tls(ca=ca), wait_s=60, **login)
+        await api_and_loop.open(front.contact_point, tls=turbocql.Tls(ca=ca), wait_s=60, **login)
     assert time.monotonic() - began < 20
 
 
@@ -119,7 +119,7 @@ def test_a_cassandra_that_starts(sync: bool, caplog: pytest.LogCaptureFixture) -
 
 
 def test_the_command_line_waits(points: list[str], tmp_path: Path) -> None:
-    with Starting(["refused", (0x1001, "busy")], points[0], phase_s=1.5) as server:
+    with StartingServer(["refused", (0x1001, "busy")], points[0], phase_s=1.5) as server:
         arguments = ["--url", server.contact_point, "--wait", "60", "--format", "csv"]
         ended = subprocess.run(
             [str(PYTHON), "-m", "turbocql.cli", "query", *arguments, SELECT],
@@ -136,7 +136,7 @@ def test_the_command_line_waits(points: list[str], tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_wait_of_the_command_line(tmp_path: Path) -> None:
-    with Starting(["refused"]) as server:
+    with StartingServer(["refused"]) as server:
         arguments = ["--url", server.contact_point, "--wait", "60"]
         process = subprocess.Popen(
             [str(PYTHON), "-m", "turbocql.cli", "nodes", *arguments],
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_the_wait_of_the_command_line(tmp_path: Path) -> None:
 
 
 def test_the_command_line_gives_up(tmp_path: Path) -> None:
-    with Starting(["refused"]) as server:
+    with StartingServer(["refused"]) as server:
         ended = subprocess.run(
             [str(PYTHON), "-m", "turbocql.cli", "describe"],
             env=environment(tmp_path, TURBOCQL_URL=f"cql://{server.contact_point}?wait_s=1"),

@@ -15,8 +15,8 @@ import pytest
 from turbocql.codec import CqlType, decode, encode, find_serializer
 from turbocql.errors import EncodeError
 
-from .limited import limited
-from .refused import refused
+from .child_with_limits import limited
+from .encode_errors import refused
 from .test_hostile import COLLECTIONS, CONTAINERS, SCALARS, Lying, Raising, Trigger
 
 

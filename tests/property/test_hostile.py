@@ -22,7 +22,7 @@ from turbocql import UNSET, codec
 from turbocql.codec import encode
 from turbocql.errors import DecodeError, EncodeError
 
-from .refused import refused
+from .encode_errors import refused
 
 SCALARS = [
     *("ascii", "text", "tinyint", "smallint", "int", "bigint", "counter", "varint", "float"),

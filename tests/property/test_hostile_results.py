@@ -22,7 +22,7 @@ from tests.support.results import cell, result
 from turbocql.errors import DecodeError
 from turbocql.protocol import RowsDecoder
 
-from .limited import limited
+from .child_with_limits import limited
 from .paths_results import BODIES, CELLS, COLUMNS, SCALARS, counted
 
 Kind = Literal["named", "tuple", "dict"]

@@ -21,7 +21,7 @@ from turbocql import UNSET
 from turbocql.codec import RowEncoder, decode, encode, routing_key
 from turbocql.errors import EncodeError
 
-from .limited import limited
+from .child_with_limits import limited
 from .paths import Batch, Query
 from .test_hostile import Lying, Raising, RaisingAttributes, RaisingMapping, Trigger, interrupting
 
@@ -314,11 +314,11 @@ def test_invalid_policies_and_types() -> None:
     for kind.answer in (None, "x", 5, bytearray(1), object(), OWN, Raising(OWN)):
         own_or_refused(lambda: encoder.bind([1]))
 
-    class Liar(bytes):
+    class OddBytes(bytes):
         def __len__(self) -> int:
             return 2**40
 
-    kind.answer = Liar(b"ab")
+    kind.answer = OddBytes(b"ab")
     assert encoder.bind([1]).cells == [b"ab"]
 
 

@@ -21,7 +21,7 @@ from turbocql.codec import Deserializer, Serializer, encode, find_deserializer, 
 from turbocql.errors import DecodeError, EncodeError
 from turbocql.protocol import RowsDecoder
 
-from .limited import limited
+from .child_with_limits import limited
 from .paths import COMPOSITE, GOOD
 from .paths_results import BODIES
 

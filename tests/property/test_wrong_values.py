@@ -16,7 +16,7 @@ from turbocql import UNSET
 from turbocql.codec import encode
 from turbocql.errors import EncodeError
 
-from .refused import refused
+from .encode_errors import refused
 
 WRONG: list[tuple[str, Any, str]] = [
     ("ascii", "grün", 'expected ascii, got str "grün": a character that is not ASCII'),

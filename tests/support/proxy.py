@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from tests.support.liar import Answer, Liar
+from tests.support.changing_proxy import Answer, ChangingProxy
 
 __all__ = ["Tap"]
 
@@ -21,7 +21,7 @@ _OPCODES = {
 }
 
 
-class Tap(Liar):
+class Tap(ChangingProxy):
     """A proxy that forwards frames unchanged and listens on its own port during the `with` block.
 
     It listens on the node's address, because the node announces this address to drivers. It

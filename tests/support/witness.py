@@ -55,7 +55,7 @@ def scalar(name: str, value: Any) -> Any:
 
 
 def canonical(kind: Any, value: Any) -> Any:
-    """Returns the same form as `Kind.canonical` of tests/support/kinds.py."""
+    """Returns the same form as `Kind.canonical` of tests/support/cql_types.py."""
     if value is None:
         return None
     name = kind.typename

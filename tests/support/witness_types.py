@@ -1,8 +1,8 @@
 """Edge-case values of every CQL type, and the JSON that Cassandra reads and writes for them.
 
-The types come from tests/support/kinds.py, but this module has its own samples for most of them.
-`read_date` and `read_timestamp` accept years before 1 and after 9999. `values` builds values for
-any nested type. `json_of` converts a value to JSON from which the server makes the same value.
+The types come from tests/support/cql_types.py, but this module has its own samples for most of
+them. `read_date` and `read_timestamp` accept years before 1 and after 9999. `values` builds values
+for any nested type. `json_of` converts a value to JSON from which the server makes the same value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import cycle, islice
 from typing import Any
 from uuid import UUID
 
-from tests.support.kinds import (
+from tests.support.cql_types import (
     SCALARS,
     TIME_UUIDS,
     UTC,
@@ -378,8 +378,8 @@ def json_of(kind: Kind, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(kind, Scalar):
-        tell = _SCALAR_JSON.get(kind.name)
-        return tell(value) if tell else value
+        convert = _SCALAR_JSON.get(kind.name)
+        return convert(value) if convert else value
     if isinstance(kind, ListOf | SetOf | VectorOf):
         return [json_of(kind.element, part) for part in value]
     if isinstance(kind, MapOf):

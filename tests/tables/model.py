@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from tests.columns.generated import SCALARS as RANDOM
-from tests.support.kinds import (
+from tests.support.cql_types import (
     SCALARS,
     Kind,
     ListOf,

@@ -23,8 +23,8 @@ OPTIONS = {
     "verify": _options.VerifyOptions,
 }
 METHODS = [
-    pytest.param(getattr(face, name), options, name, id=f"{face.__name__}.{name}")
-    for face in (turbocql.Session, aio.AsyncSession)
+    pytest.param(getattr(session, name), options, name, id=f"{session.__name__}.{name}")
+    for session in (turbocql.Session, aio.AsyncSession)
     for name, options in OPTIONS.items()
 ]
 CONNECTS = [turbocql.connect, aio.connect, dbapi.connect]

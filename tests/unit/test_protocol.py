@@ -34,7 +34,7 @@ def after_text(message: QueryMessage, version: int) -> bytes:
     return body[5:]
 
 
-class Liar(bytes):
+class OddBytes(bytes):
     def __len__(self) -> int:
         return 1
 
@@ -168,7 +168,7 @@ def test_batch_kinds() -> None:
 
 def test_bytes_like_values_are_copied() -> None:
     changing = bytearray(b"abc")
-    given: list[Any] = [changing, memoryview(changing)[1:], Liar(b"true"), array("B", [1, 2])]
+    given: list[Any] = [changing, memoryview(changing)[1:], OddBytes(b"true"), array("B", [1, 2])]
     messages: list[Any] = [query(given), ExecuteMessage(b"i", given), BatchMessage([("Q", given)])]
     before = [message.encode(4) for message in messages]
     changing[:] = b"xyz"
@@ -210,10 +210,10 @@ def test_a_list_that_changes_while_it_is_read(change: str) -> None:
 def test_texts_and_ids_of_subclasses_are_taken_by_their_contents() -> None:
     assert QueryMessage(Text("é")).encode(4)[:6] == b"\0\0\0\x02\xc3\xa9"
     assert type(QueryMessage(Text("é")).query) is str
-    message = ExecuteMessage(Liar(b"id"))
+    message = ExecuteMessage(OddBytes(b"id"))
     assert message.encode(4)[:4] == b"\0\x02id"
     assert type(message.query_id) is bytes
-    batch = BatchMessage([Text("é"), Liar(b"id"), bytearray(b"id"), (Text("q"), ())])
+    batch = BatchMessage([Text("é"), OddBytes(b"id"), bytearray(b"id"), (Text("q"), ())])
     assert batch.statements == (("é", ()), (b"id", ()), (b"id", ()), ("q", ()))
 
 

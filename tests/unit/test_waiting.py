@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.starting import Phase, Starting
+from tests.support.starting_server import Phase, StartingServer
 
 import turbocql
 from turbocql import Config, errors
@@ -72,7 +72,10 @@ def test_temporary_failures_are_waited_for(
     cause: type[Exception] | None,
 ) -> None:
     began = time.monotonic()
-    with Starting([phase]) as server, pytest.raises(errors.ConnectError, match=text) as caught:
+    with (
+        StartingServer([phase]) as server,
+        pytest.raises(errors.ConnectError, match=text) as caught,
+    ):
         opens(server.contact_point, wait_s=1)
     assert 1 <= time.monotonic() - began < 3
     # The first pauses between attempts are 0.1 s, 0.2 s and 0.4 s. The last pause is the rest of
@@ -95,7 +98,7 @@ def test_a_name_that_no_server_resolves_yet(opens: Callable[..., Any]) -> None:
 def test_without_wait_there_is_one_attempt(
     opens: Callable[..., Any], records: Callable[[], list[str]]
 ) -> None:
-    with Starting([(0x1001, "busy")]) as server:
+    with StartingServer([(0x1001, "busy")]) as server:
         with pytest.raises(errors.ConnectError, match="busy") as caught:
             opens(server.contact_point)
         # The first connection only tests the contact point. The second connection belongs to the
@@ -125,7 +128,10 @@ def test_permanent_failures_are_raised_at_once(
     opens: Callable[..., Any], phase: Phase, settings: dict[str, Any], text: str
 ) -> None:
     began = time.monotonic()
-    with Starting([phase]) as server, pytest.raises(errors.ConnectError, match=text) as caught:
+    with (
+        StartingServer([phase]) as server,
+        pytest.raises(errors.ConnectError, match=text) as caught,
+    ):
         opens(server.contact_point, wait_s=60, **settings)
     assert time.monotonic() - began < 5
     assert "attempt" not in str(caught.value)
@@ -138,7 +144,7 @@ def test_the_first_role_is_waited_for(
     monkeypatch.setattr(waiting, "_REFUSAL_PAUSE_S", 0.1)
     login = {"user": "cassandra", "password": "cassandra"}
     began = time.monotonic()
-    with Starting([REFUSED]) as server, pytest.raises(errors.AuthenticationError) as caught:
+    with StartingServer([REFUSED]) as server, pytest.raises(errors.AuthenticationError) as caught:
         opens(server.contact_point, wait_s=60, **login)
     assert 0.5 <= time.monotonic() - began < 5
     assert attempts_of(caught.value) >= 3
@@ -151,7 +157,7 @@ def test_a_role_is_waited_for_after_the_server_was_down(
     monkeypatch.setattr(waiting, "_REFUSAL_PAUSE_S", 0.1)
     began = time.monotonic()
     with (
-        Starting(["refused", REFUSED]) as server,
+        StartingServer(["refused", REFUSED]) as server,
         pytest.raises(errors.AuthenticationError, match="are incorrect") as caught,
     ):
         opens(server.contact_point, wait_s=60, **LOGIN)
@@ -162,7 +168,7 @@ def test_a_role_is_waited_for_after_the_server_was_down(
 def test_roles_that_cannot_be_read_are_waited_for(opens: Callable[..., Any]) -> None:
     text = "Unable to perform authentication: Cannot achieve consistency level LOCAL_ONE"
     with (
-        Starting([(0x0100, text)]) as server,
+        StartingServer([(0x0100, text)]) as server,
         pytest.raises(errors.AuthenticationError, match=text) as caught,
     ):
         opens(server.contact_point, wait_s=0.5, **LOGIN)
@@ -172,8 +178,8 @@ def test_roles_that_cannot_be_read_are_waited_for(opens: Callable[..., Any]) -> 
 def test_one_of_several_contact_points_may_start(opens: Callable[..., Any]) -> None:
     """One contact point answers in another protocol. `connect` still waits for the other one."""
     with (
-        Starting(["http"]) as wrong,
-        Starting(["refused"]) as down,
+        StartingServer(["http"]) as wrong,
+        StartingServer(["refused"]) as down,
         pytest.raises(errors.ConnectError, match="not in CQL") as caught,
     ):
         opens(wrong.contact_point, down.contact_point, wait_s=0.5)
@@ -184,7 +190,10 @@ def test_a_change_of_the_reason_is_logged(
     opens: Callable[..., Any], records: Callable[[], list[str]]
 ) -> None:
     busy: Phase = (0x1001, "busy")
-    with Starting(["refused", busy]) as server, pytest.raises(errors.ConnectError, match="busy"):
+    with (
+        StartingServer(["refused", busy]) as server,
+        pytest.raises(errors.ConnectError, match="busy"),
+    ):
         opens(server.contact_point, wait_s=1.8)
     first, second = records()
     assert "refused" in first
@@ -193,7 +202,7 @@ def test_a_change_of_the_reason_is_logged(
 
 def test_each_attempt_has_the_connect_timeout(opens: Callable[..., Any]) -> None:
     began = time.monotonic()
-    with Starting(["silent"]) as server, pytest.raises(errors.ConnectError) as caught:
+    with StartingServer(["silent"]) as server, pytest.raises(errors.ConnectError) as caught:
         opens(server.contact_point, connect_timeout_s=0.2, wait_s=1.5)
     assert 1.5 <= time.monotonic() - began < 3
     assert attempts_of(caught.value) >= 3
@@ -201,7 +210,7 @@ def test_each_attempt_has_the_connect_timeout(opens: Callable[..., Any]) -> None
 
 def test_the_last_attempt_ends_with_the_wait(opens: Callable[..., Any]) -> None:
     began = time.monotonic()
-    with Starting(["refused", "silent"]) as server, pytest.raises(errors.ConnectError):
+    with StartingServer(["refused", "silent"]) as server, pytest.raises(errors.ConnectError):
         opens(server.contact_point, connect_timeout_s=60, wait_s=1.5)
     assert 1.5 <= time.monotonic() - began < 4
 
@@ -209,7 +218,7 @@ def test_the_last_attempt_ends_with_the_wait(opens: Callable[..., Any]) -> None:
 def test_ctrl_c_ends_the_wait() -> None:
     main = threading.main_thread().ident
     assert main is not None
-    with Starting(["refused"]) as server:
+    with StartingServer(["refused"]) as server:
         timer = threading.Timer(1, signal.pthread_kill, (main, signal.SIGINT))
         timer.start()
         began = time.monotonic()
@@ -221,7 +230,7 @@ def test_ctrl_c_ends_the_wait() -> None:
 
 def test_cancellation_ends_the_wait() -> None:
     async def main() -> None:
-        with Starting(["refused"]) as server:
+        with StartingServer(["refused"]) as server:
 
             async def connect() -> None:
                 async with turbocql.aio.connect(server.contact_point, wait_s=60):

@@ -68,25 +68,25 @@ def run(request: pytest.FixtureRequest) -> Any:
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
-async def tell(wakeups: list[Any]) -> None:
-    for tell in (wake.wake_tasks, wake.wake_remaining):
-        asyncio.get_running_loop().call_soon(tell, wakeups)
+async def wake_all(wakeups: list[Any]) -> None:
+    for function in (wake.wake_tasks, wake.wake_remaining):
+        asyncio.get_running_loop().call_soon(function, wakeups)
     await asyncio.sleep(0.01)
 
 
 def test_callbacks_run_in_order_each_in_its_context(run: Run) -> None:
     told = Told()
-    run(tell(burst(told.second, told.first, told.second)))
+    run(wake_all(burst(told.second, told.first, told.second)))
     assert told.seen == ["second", "first", "second"]
-    run(tell(burst(told.first)))
+    run(wake_all(burst(told.first)))
     assert told.seen[3:] == ["first"]
-    run(tell([]))
+    run(wake_all([]))
 
 
 def test_the_remaining_tasks_are_woken_after_an_interrupt(run: Run) -> None:
     told = Told()
     with pytest.raises(KeyboardInterrupt):
-        run(tell(burst(told.first, told.interrupt, told.second, told.first)))
+        run(wake_all(burst(told.first, told.interrupt, told.second, told.first)))
     # After the interrupt, uvloop still runs the other ready callbacks of this iteration, so the
     # test first checks only the beginning.
     assert told.seen[:2] == ["first", "interrupt"]
@@ -100,7 +100,7 @@ def test_a_task_that_cannot_be_woken_does_not_affect_the_others(run: Run) -> Non
     async def main() -> None:
         handler = asyncio.get_running_loop().set_exception_handler
         handler(lambda _, context: said.append(str(context["exception"])))
-        await tell(burst(told.unable, told.unable, told.second))
+        await wake_all(burst(told.unable, told.unable, told.second))
 
     run(main())
     assert told.seen == ["unable", "unable", "second"]
@@ -119,7 +119,7 @@ def test_a_nested_loop_wakes_the_remaining_tasks() -> None:
         told.seen.append("back")
 
     made = burst(nested, told.first, nested, told.second)
-    loop.run_until_complete(tell(made))
+    loop.run_until_complete(wake_all(made))
     loop.close()
     assert told.seen == ["nested", "first", "nested", "second", "back", "back"]
 

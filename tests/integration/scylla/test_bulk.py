@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 from turbocql.errors import BulkError, ConfigError, RateLimited
@@ -54,10 +54,10 @@ def refuse_at_first(limited: Scylla, marked: str) -> None:
 
 
 async def test_loads_and_scans_arrive_at_the_shard(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
     others = scylla.connections()
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         wait_until(lambda: pools_are_full(scylla, others=others))
         scylla.reset()
         report = await client.call("load", "vnodes.t", COLUMNS, batches=False)
@@ -106,9 +106,9 @@ def test_a_batch_of_a_load_arrives_at_a_shard_of_its_partition(
 
 @pytest.mark.parametrize("with_batches", [False, True])
 async def test_loads_slow_down_at_a_rate_limit(
-    cluster: Cassandra, limited: Scylla, twin: Face, with_batches: bool
+    cluster: Cassandra, limited: Scylla, api: Api, with_batches: bool
 ) -> None:
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         refuse_at_first(limited, "vnodes.t")
         report = await client.call("load", "vnodes.t", COLUMNS, batches=with_batches)
         assert (report.succeeded, report.failures) == (ROWS, [])
@@ -116,10 +116,10 @@ async def test_loads_slow_down_at_a_rate_limit(
 
 
 async def test_execute_many_waits_at_a_rate_limit_if_retry_for_s_is_set(
-    cluster: Cassandra, limited: Scylla, twin: Face
+    cluster: Cassandra, limited: Scylla, api: Api
 ) -> None:
     rows = [(number, str(number)) for number in range(ROWS)]
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
         # Here the nodes that have rate limits refuse all rows. With a limit per second, they might
         # refuse no row, because a slow machine may send fewer requests per second than the limit.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 from turbocql.cluster import Node
@@ -27,10 +27,10 @@ def assert_at_owners(scylla: Scylla, nodes: tuple[Node, ...]) -> list[Request]:
 
 
 async def test_conditions_go_to_the_first_replica_of_the_ring(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
     others = scylla.connections()
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
         update = await client.prepare("UPDATE copies.t SET a = ? WHERE id = ? IF a = ?")
@@ -46,9 +46,9 @@ async def test_conditions_go_to_the_first_replica_of_the_ring(
 
 
 async def test_execute_many_of_conditions_goes_to_the_first_replica(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
         scylla.reset()
         rows = [(number, "a") for number in range(KEYS)]
@@ -58,9 +58,9 @@ async def test_execute_many_of_conditions_goes_to_the_first_replica(
 
 
 async def test_conditional_batches_go_to_the_first_replica(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?) IF NOT EXISTS")
         for number in range(KEYS):
             bound = insert.bind((number, "a"))
@@ -74,13 +74,13 @@ async def test_conditional_batches_go_to_the_first_replica(
 
 
 async def test_other_writes_go_to_all_replicas(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
     """Writes without a condition go to all replicas.
 
     So the conditions are the reason why the requests of the tests above go to one replica.
     """
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         insert = await client.prepare("INSERT INTO copies.t (id, a) VALUES (?, ?)")
         scylla.reset()
         for _ in range(60):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.support.faces import Face
+from tests.support.apis import Api
 
 import turbocql
 from turbocql.testing import Cassandra, Scylla, Shards
@@ -86,10 +86,10 @@ def test_tokens_of_requests_equal_those_of_the_database(
 
 
 async def test_requests_arrive_at_the_shard_of_their_token(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
     others = scylla.connections()
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO vnodes.t (id, a) VALUES (?, ?)")
         select = await client.prepare("SELECT * FROM vnodes.t WHERE id = ?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tests.support.faces import Client, Face
+from tests.support.apis import Api, Client
 
 import turbocql
 from turbocql.testing import Cassandra, Scylla, Shards
@@ -53,10 +53,10 @@ def test_replicas_are_those_of_the_tablet(scylla: Scylla, session: turbocql.Sess
 
 
 async def test_concurrent_requests_follow_a_tablet_that_moves(
-    cluster: Cassandra, scylla: Scylla, twin: Face
+    cluster: Cassandra, scylla: Scylla, api: Api
 ) -> None:
     others = scylla.connections()
-    async with twin.connect(cluster.contact_points) as client:
+    async with api.connect(cluster.contact_points) as client:
         wait_until(lambda: pools_are_full(scylla, others=others))
         insert = await client.prepare("INSERT INTO tablets.t (id, a) VALUES (?, ?)")
         is_over = asyncio.Event()

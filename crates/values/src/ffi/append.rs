@@ -21,7 +21,7 @@ pub fn append(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
     if has_room {
         // SAFETY: `room` has ensured a capacity of `length + bytes.len()`, and all bytes up to the
         // new length are written. The source is a borrowed slice, so it cannot overlap `out`.
-        // Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
+        // Tests: property/test_safe_path.py, scripts/memcheck. Benchmark:
         // "value: tuple of 5 nulls". `extend_from_slice` would be slower, because it checks the
         // room again, in a call that is not inlined. The benchmark "value: set<text> of 100" shows
         // the difference for `append_framed`.
@@ -42,7 +42,7 @@ pub fn append_framed(out: &mut Vec<u8>, length: i32, bytes: &[u8]) -> bool {
     if has_room {
         // SAFETY: `room` has ensured a capacity of `before + 4 + bytes.len()`, and all bytes up to
         // the new length are written; neither source overlaps `out`. Tests:
-        // property/test_both_ways.py, scripts/memcheck. Benchmark: "value: set<text> of 100".
+        // property/test_safe_path.py, scripts/memcheck. Benchmark: "value: set<text> of 100".
         unsafe {
             let before = out.len();
             let end = out.as_mut_ptr().add(before);

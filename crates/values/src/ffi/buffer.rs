@@ -32,7 +32,7 @@ pub unsafe fn put_array(
     // meanwhile. `tp_name` is a C string in every class. `view` is initialized if
     // `PyObject_GetBuffer` returns 0. It is released on every path after that, and not moved,
     // because some exporters store pointers into it. The exporters of memoryviews, `numpy.ndarray`
-    // and `array.array` run no Python code (see below). Tests: property/test_both_ways_arrays.py,
+    // and `array.array` run no Python code (see below). Tests: property/test_safe_path_arrays.py,
     // property/test_hostile.py (test_buffers_are_given_back). Benchmark:
     // "value: vector<float, 1536>, float32 ndarray".
     unsafe {
@@ -91,7 +91,7 @@ pub fn fill_array<const N: usize>(array: &Bound<'_, PyAny>, numbers: &[u8]) -> b
     // if `PyObject_GetBuffer` returns 0, and is released once. With these flags the memory is
     // contiguous and writable, and `len` bytes long, by the buffer protocol. `Decoder::array` has
     // just made the array, so nothing else reads or writes it, and it cannot overlap `numbers`.
-    // Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+    // Tests: property/test_safe_path_decode.py (test_arrays). Benchmark:
     // "decode: vector<float, 1536> to NumPy".
     unsafe {
         if ffi::PyObject_GetBuffer(array.as_ptr(), view.as_mut_ptr(), flags) != 0 {
@@ -134,7 +134,7 @@ unsafe fn put_view(
     }
     // SAFETY: with `PyBUF_STRIDES`, a view of one dimension has one length and one stride. With
     // `PyBUF_FORMAT`, the format is null, which is checked above, or a C string that lives as long
-    // as the view. Tests: property/test_both_ways_arrays.py.
+    // as the view. Tests: property/test_safe_path_arrays.py.
     let (count, stride, format) =
         unsafe { (*view.shape, *view.strides, CStr::from_ptr(view.format).to_bytes()) };
     if usize::try_from(count) != Ok(dimension) {
@@ -150,7 +150,7 @@ unsafe fn put_view(
     // The width of `l` and `L` depends on the platform, so `itemsize` is compared too.
     // SAFETY: the exporter says that `count` numbers of `itemsize` bytes begin at `buf` and are
     // `stride` bytes apart. `itemsize` is compared with the width of each type, and `count` with
-    // `dimension`. Tests: property/test_both_ways_arrays.py (test_arrays_of_the_standard_library).
+    // `dimension`. Tests: property/test_safe_path_arrays.py (test_arrays_of_the_standard_library).
     unsafe {
         match (code, view.itemsize) {
             (b'f', 4) if foreign => numbers.put::<Quiet, 4>(element, target),
@@ -301,7 +301,7 @@ impl Strided {
         target: &mut [MaybeUninit<u8>],
     ) -> bool {
         // SAFETY: `convert_all` requires only what the `# Safety` section requires. Tests:
-        // property/test_both_ways_arrays.py.
+        // property/test_safe_path_arrays.py.
         unsafe {
             match traits(element).numeric {
                 Some(Numeric::Float) => self.convert_all::<T, N, 4>(target, T::as_single),
@@ -338,7 +338,7 @@ impl Strided {
         if self.stride == N as isize {
             // SAFETY: with a stride of `N`, the numbers are the `count * N` contiguous bytes that
             // begin at `start`, and these can be read, as `# Safety` demands. `target` is borrowed
-            // mutably, so it does not overlap them. Tests: property/test_both_ways_arrays.py.
+            // mutably, so it does not overlap them. Tests: property/test_safe_path_arrays.py.
             // Benchmark: "value: vector<float, 1536>, float32 ndarray".
             let source = unsafe { std::slice::from_raw_parts(self.start, self.count * N) };
             return if self.swapped {
@@ -351,7 +351,7 @@ impl Strided {
         let mut good = true;
         for (i, slot) in slots.enumerate() {
             // SAFETY: `i` is below `count`, so number `i` can be read, as `# Safety` demands. A
-            // `[u8; N]` has an alignment of 1. Tests: property/test_both_ways_arrays.py
+            // `[u8; N]` has an alignment of 1. Tests: property/test_safe_path_arrays.py
             // (test_arrays), which also uses strided and reversed arrays.
             let mut number =
                 unsafe { *self.start.offset(self.stride * i as isize).cast::<[u8; N]>() };
@@ -408,7 +408,7 @@ fn run_widest<T: Number<N>, const N: usize, const M: usize, const SWAPPED: bool>
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
         // SAFETY: the function is compiled for AVX2, and the check above has shown that the
-        // processor has AVX2. Tests: property/test_both_ways_arrays.py. Benchmark:
+        // processor has AVX2. Tests: property/test_safe_path_arrays.py. Benchmark:
         // "value: vector<float, 1536>, float32 ndarray".
         return unsafe { run_wide::<T, N, M, SWAPPED>(source, target, convert) };
     }
@@ -442,7 +442,7 @@ fn to_native<const N: usize>(numbers: &[u8], target: &mut [MaybeUninit<u8>]) {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
         // SAFETY: the function is compiled for AVX2, and the check above has shown that the
-        // processor has AVX2. Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+        // processor has AVX2. Tests: property/test_safe_path_decode.py (test_arrays). Benchmark:
         // "decode: vector<float, 1536> to NumPy".
         return unsafe { swap_wide::<N>(numbers, target) };
     }

@@ -21,7 +21,7 @@ pub fn build<'py>(
     let size = isize::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
     // SAFETY: `py` shows that the GIL is held. With a null pointer, `PyBytes_FromStringAndSize`
     // leaves the contents uninitialized, by its documentation. It returns a new reference, or null
-    // with an exception. Tests: property/test_both_ways_arrays.py, unit/test_protocol.py.
+    // with an exception. Tests: property/test_safe_path_arrays.py, unit/test_protocol.py.
     // Benchmark: "value: vector<float, 1536>, list".
     let object = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
@@ -32,7 +32,7 @@ pub fn build<'py>(
     // while the slice exists. (CPython shares objects of length 1 only if it gets a pointer to the
     // byte. Here the pointer is null.) If the length is 0, the object is shared, but nothing is
     // written. The slice is of `MaybeUninit`, since the bytes are uninitialized. Tests:
-    // property/test_both_ways_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
+    // property/test_safe_path_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
     // Benchmark: "value: vector<float, 1536>, list".
     let memory = unsafe {
         let start = ffi::PyBytes_AsString(object.as_ptr()).cast::<MaybeUninit<u8>>();
@@ -42,7 +42,7 @@ pub fn build<'py>(
     if write(&mut filled) && filled.written == length {
         // SAFETY: `PyBytes_FromStringAndSize` made the object, so it is a `bytes`. `filled` has
         // counted the bytes that were written: all of them. Tests:
-        // property/test_both_ways_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
+        // property/test_safe_path_arrays.py, unit/test_protocol.py, scripts/memcheck (messages).
         return Ok(Some(unsafe { object.cast_into_unchecked() }));
     }
     Ok(None)
@@ -56,7 +56,7 @@ pub fn copy<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>>
     let (start, size) = (bytes.as_ptr().cast(), bytes.len() as isize);
     // SAFETY: `py` shows that the GIL is held, and `start` points to the `size` bytes of the slice.
     // `PyBytes_FromStringAndSize` returns a new reference to a `bytes`, or null with an exception.
-    // Tests: property/test_both_ways.py. Benchmark: "value: int".
+    // Tests: property/test_safe_path.py. Benchmark: "value: int".
     unsafe {
         let object = ffi::PyBytes_FromStringAndSize(start, size);
         Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())

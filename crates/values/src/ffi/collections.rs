@@ -71,7 +71,7 @@ pub unsafe fn put_items<D: Dialect>(
     // SAFETY: `owner` is alive and has these items, and the GIL is held, as `# Safety` demands. If
     // encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references to the items are taken first, and `parts` is
-    // not used after that. Tests: property/test_both_ways.py, property/test_hostile.py
+    // not used after that. Tests: property/test_safe_path.py, property/test_hostile.py
     // (test_sequences_that_change_while_they_are_read), accel/test_hostile.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
@@ -110,7 +110,7 @@ pub unsafe fn put_parts<D: Dialect>(
     // SAFETY: `owner` is alive and has these items, and the GIL is held, as `# Safety` demands. If
     // encoding runs no Python code, the list cannot change, so the borrowed items stay alive. If
     // encoding may run Python code, owned references hold the items while they are encoded. Tests:
-    // property/test_both_ways.py, accel/test_hostile.py (keys_of_a_class_of_their_own). Benchmarks:
+    // property/test_safe_path.py, accel/test_hostile.py (keys_of_a_class_of_their_own). Benchmarks:
     // "value: tuple of 10", "value: UDT of 5".
     unsafe {
         if !plans.iter().any(D::may_run_python) {
@@ -140,7 +140,7 @@ pub unsafe fn put_dict<D: Dialect>(
     // first. `PyDict_Next` demands a dict that does not change during the iteration, and returns
     // borrowed references. If encoding runs no Python code, the dict cannot change. If encoding may
     // run Python code, `entries` has taken owned references before, in a separate iteration. Tests:
-    // property/test_both_ways.py (map), property/test_hostile.py
+    // property/test_safe_path.py (map), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: map<text, int> of 100".
     unsafe {
@@ -248,7 +248,7 @@ pub unsafe fn put_set<D: Dialect>(element: &HostPlan, object: Object, out: &mut 
     // first. `_PySet_NextEntry` demands a set that does not change during the iteration, and
     // returns borrowed references. If encoding runs no Python code, the set cannot change. If
     // encoding may run Python code, `elements` has taken owned references before, in a separate
-    // iteration. Tests: property/test_both_ways.py (set), property/test_hostile.py
+    // iteration. Tests: property/test_safe_path.py (set), property/test_hostile.py
     // (test_sets_and_dicts_that_change_while_they_are_read), accel/test_comparison.py. Benchmark:
     // "value: set<text> of 100".
     unsafe {
@@ -317,7 +317,7 @@ fn put_run<D: Dialect, const N: usize>(
     let mut at = 0;
     for &part in parts {
         // SAFETY: `is_none` compares the address only. The object is alive and the GIL is held in
-        // the only caller, `put_items`. Tests: property/test_both_ways.py. Benchmark:
+        // the only caller, `put_items`. Tests: property/test_safe_path.py. Benchmark:
         // "value: list<int> of 100, half null".
         if unsafe { is_none(part) } {
             spare[at..at + 4].copy_from_slice(&D::NULL.to_be_bytes().map(MaybeUninit::new));
@@ -332,7 +332,7 @@ fn put_run<D: Dialect, const N: usize>(
     }
     // SAFETY: `room` has ensured a capacity of `start + capacity`, and `at` is at most `capacity`.
     // All `at` bytes after `start` are written: each pass of the loop adds the number of bytes that
-    // it writes to `at`. Tests: property/test_both_ways.py, scripts/memcheck. Benchmark:
+    // it writes to `at`. Tests: property/test_safe_path.py, scripts/memcheck. Benchmark:
     // "value: list<int> of 100".
     unsafe { out.set_len(start + at) };
     true

@@ -72,7 +72,7 @@ pub fn probe(py: Python<'_>) -> PyResult<Option<String>> {
 pub unsafe fn parts(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     // SAFETY: the `# Safety` section demands all that `read` demands, except the size of instances.
     // If the path is on, the probe has checked the size and the layout. Tests:
-    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
+    // property/test_safe_path.py (decimal). Benchmark: "value: decimal".
     if QuickPath::Decimals.is_on() { unsafe { read(object) } } else { None }
 }
 
@@ -85,7 +85,7 @@ unsafe fn read(object: *mut ffi::PyObject) -> Option<(i128, i64)> {
     let decimal = object.cast::<Decimal>();
     // SAFETY: the object is alive and as large as the layout, as `# Safety` demands. libmpdec keeps
     // `words` words at `data`; this code reads at most that many. A `Decimal` never changes. Tests:
-    // property/test_both_ways.py (decimal). Benchmark: "value: decimal".
+    // property/test_safe_path.py (decimal). Benchmark: "value: decimal".
     unsafe {
         if (*decimal).flags & SPECIAL != 0 {
             return None;

@@ -62,7 +62,7 @@ impl Maker {
         bytes: &[u8],
     ) -> Option<Bound<'py, PyAny>> {
         // SAFETY: `py` shows that the GIL is held. `value` returns an owned reference, or null.
-        // Tests: property/test_both_ways_decode.py. Benchmark: "page: 5000x10 to tuples".
+        // Tests: property/test_safe_path_decode.py. Benchmark: "page: 5000x10 to tuples".
         unsafe { Bound::from_owned_ptr_or_opt(py, self.value(plan, bytes)) }
     }
 
@@ -77,7 +77,7 @@ impl Maker {
         // reference, or null; an exception that comes with null is cleared by `or_none` or by the
         // function itself. `PyBytes_FromStringAndSize` gets the length of the slice. `new` gets
         // objects that are never freed. Each `Slotted` gets as many values as it has slots. Tests:
-        // property/test_both_ways_decode.py, property/test_standing_still.py. Benchmark:
+        // property/test_safe_path_decode.py, property/test_memory_growth.py. Benchmark:
         // "page: 5000x10 to tuples".
         unsafe {
             match plan {
@@ -178,7 +178,7 @@ impl Maker {
         // the field `tzinfo` only if its second argument is not zero, and `tzinfo` is written only
         // then, with a new reference. All other fields are set before anything else sees the
         // object. `probe_decode` has checked the layout. Tests: unit/test_quick_paths.py (decode),
-        // property/test_both_ways_decode.py (timestamp). Benchmark: "page: 5000x10 to tuples".
+        // property/test_safe_path_decode.py (timestamp). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let class = (*self.datetime).DateTimeType;
             let Some(allocate) = (*class).tp_alloc else { return ptr::null_mut() };
@@ -222,7 +222,7 @@ impl Maker {
         // SAFETY: the GIL is held, as `# Safety` demands. `self.datetime` points to the C API of
         // the module `datetime`, which is never freed (`of`). `Date_FromDate` checks the numbers
         // and returns a new reference, or null with an exception. Tests:
-        // property/test_both_ways_decode.py (date).
+        // property/test_safe_path_decode.py (date).
         unsafe {
             let class = (*self.datetime).DateType;
             let make = (*self.datetime).Date_FromDate;
@@ -242,7 +242,7 @@ impl Maker {
         // items; each is set once to an owned reference, which the list takes over. The list is
         // untracked until all items are set, so a GC that an allocation starts does not see it. If
         // an element fails, the list is freed with empty items, which its deallocation skips.
-        // Tests: property/test_both_ways_decode.py, property/test_hostile_results.py
+        // Tests: property/test_safe_path_decode.py, property/test_hostile_results.py
         // (test_the_collector_sees_nothing_unfinished). Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let list = or_none(ffi::PyList_New(count as isize));
@@ -340,7 +340,7 @@ pub fn probe_decode(py: Python<'_>) -> PyResult<Option<String>> {
 #[inline(always)]
 unsafe fn new(object: Object) -> Object {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Tests:
-    // property/test_standing_still.py.
+    // property/test_memory_growth.py.
     unsafe { ffi::Py_INCREF(object) };
     object
 }
@@ -371,7 +371,7 @@ unsafe fn text(bytes: &[u8]) -> Object {
     // `PyASCIIObject`, one byte each. There are `bytes.len()` of them, and all are written. CPython
     // would return a shared `str` for the length 0, but here the length is not 0. `probe_decode`
     // has checked the layout. Other text is decoded by CPython. Tests: unit/test_quick_paths.py
-    // (decode), property/test_both_ways_decode.py (text). Benchmark: "page: 5000x10 to tuples".
+    // (decode), property/test_safe_path_decode.py (text). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         if bytes.is_empty() || !is_ascii(bytes) {
             let (start, length) = (bytes.as_ptr().cast(), bytes.len() as isize);

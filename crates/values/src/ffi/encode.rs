@@ -44,7 +44,7 @@ pub fn value<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut V
     }
     let start = out.len();
     // SAFETY: `object` keeps the object alive, by a reference of its own or a borrowed one, and
-    // shows that the GIL is held. Tests: property/test_both_ways.py.
+    // shows that the GIL is held. Tests: property/test_safe_path.py.
     let is_encoded = unsafe { put::<D>(plan, object.as_ptr(), out) };
     if !is_encoded {
         out.truncate(start);
@@ -64,7 +64,7 @@ fn append_buffered<D: Dialect>(
         return false;
     }
     // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
-    // Tests: property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
+    // Tests: property/test_safe_path.py, accel/test_comparison.py (serialize_tasks). Benchmark:
     // "value: list<int> of 100".
     unsafe { put_non_scalar::<D>(plan, object.as_ptr(), out) }
 }
@@ -81,7 +81,7 @@ pub fn cell(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> bo
     }
     let start = out.len();
     // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
-    // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+    // Tests: property/test_safe_path.py. Benchmark: "bind: 10 mixed, sequence".
     let is_encoded = unsafe { put_cell::<Protocol>(plan, object.as_ptr(), out) };
     if !is_encoded {
         out.truncate(start);
@@ -101,7 +101,7 @@ pub fn bytes_unbuffered<'py, D: Dialect>(
         return Ok(None);
     }
     // SAFETY: `object` keeps the object alive by a reference, and shows that the GIL is held.
-    // Tests: property/test_both_ways.py. Benchmark: "value: int".
+    // Tests: property/test_safe_path.py. Benchmark: "value: int".
     unsafe { put_scalar::<D, _>(plan, object.as_ptr(), Unbuffered(object)) }
 }
 
@@ -162,7 +162,7 @@ pub fn cell_of<D: Dialect>(plan: &HostPlan, object: &Bound<'_, PyAny>, out: &mut
 unsafe fn put_scalar<D: Dialect, S: Sink>(plan: &HostPlan, object: Object, sink: S) -> S::Output {
     // SAFETY: all functions called here require only what the `# Safety` section requires. The
     // slices that `text` and `bytes` return are copied before Python code could run. Tests:
-    // property/test_both_ways.py. Benchmarks: "value: int", "value: text" and the other scalars.
+    // property/test_safe_path.py. Benchmarks: "value: int", "value: text" and the other scalars.
     unsafe {
         match plan {
             Plan::Int => sink.fixed(as_int(object)),
@@ -207,7 +207,7 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
     // SAFETY: `is_none` and `put_scalar` require only what the `# Safety` section requires.
     // `put_converted` demands an owned reference to `object`. The caller has one, because
     // `may_run_python` is true for every type in a dialect that converts. Tests:
-    // property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+    // property/test_safe_path.py. Benchmark: "bind: 10 mixed, sequence".
     unsafe {
         if is_none(object) {
             return Bare(out).fixed(Some(wire::NULL.to_be_bytes()));
@@ -232,7 +232,7 @@ pub unsafe fn put_cell<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 #[inline(always)]
 pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `is_none` and `put_cell` require only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py, accel/test_comparison.py (serialize_tasks). Benchmark:
+    // property/test_safe_path.py, accel/test_comparison.py (serialize_tasks). Benchmark:
     // "value: set<text> of 100".
     unsafe {
         if D::NULL != wire::NULL && is_none(object) {
@@ -251,7 +251,7 @@ pub unsafe fn put_part<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Ve
 pub unsafe fn put<D: Dialect>(plan: &HostPlan, object: Object, out: &mut Vec<u8>) -> bool {
     // SAFETY: `put_scalar` requires only what the `# Safety` section requires. `put_converted`
     // demands an owned reference to `object`. The caller has one, because `may_run_python` is true
-    // for every type in a dialect that converts. Tests: property/test_both_ways.py,
+    // for every type in a dialect that converts. Tests: property/test_safe_path.py,
     // accel/test_everyday_values.py.
     unsafe {
         if D::CONVERTS {
@@ -297,7 +297,7 @@ pub unsafe fn put_non_scalar<D: Dialect>(
     // of a list or tuple; here these are the items of `object`, which are passed on as soon as they
     // are read. `decimal::parts` demands the class `Decimal`, which is compared first. `borrowed`
     // demands that no Python code runs; none runs, because `prepare` has already looked up the
-    // class that `python::decimal` returns. Tests: property/test_both_ways.py. Benchmarks:
+    // class that `python::decimal` returns. Tests: property/test_safe_path.py. Benchmarks:
     // "value: list<int> of 100", "value: decimal", "value: UDT of 5".
     unsafe {
         match plan {

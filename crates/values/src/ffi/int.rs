@@ -30,7 +30,7 @@ struct Digits {
 #[inline(always)]
 pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; every object has an
-    // `ob_type`. Tests: property/test_both_ways.py (int). Benchmark: "value: int".
+    // `ob_type`. Tests: property/test_safe_path.py (int). Benchmark: "value: int".
     let exact = unsafe { (*object).ob_type } == &raw mut ffi::PyLong_Type;
     if !exact {
         return None;
@@ -38,7 +38,7 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
     let digits = object.cast::<Digits>();
     // SAFETY: an exact `int` has this layout, which `probe_digits` has checked. Its tag says how
     // many digits it has, and no digit beyond that number is read. Tests: unit/test_quick_paths.py
-    // (encode), property/test_both_ways.py (int, bigint). Benchmark: "value: int".
+    // (encode), property/test_safe_path.py (int, bigint). Benchmark: "value: int".
     unsafe {
         let tag = (*digits).tag;
         #[cfg(Py_3_12)]
@@ -66,7 +66,7 @@ pub unsafe fn small(object: *mut ffi::PyObject) -> Option<i64> {
 pub unsafe fn as_u128(object: *mut ffi::PyObject) -> Option<u128> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
     // first; an exact `int` has this layout, which `probe_digits` has checked, and no digit beyond
-    // the number in its tag is read. Tests: property/test_both_ways.py (uuid). Benchmark:
+    // the number in its tag is read. Tests: property/test_safe_path.py (uuid). Benchmark:
     // "value: uuid".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {
@@ -110,7 +110,7 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     // SAFETY: the GIL is held, as `# Safety` demands. `_PyLong_New` returns null or a new `int`
     // with room for `count` digits. Nothing else refers to this `int` yet. The layout was checked
     // by `probe_digits`, which `try_large` calls first. Tests: unit/test_quick_paths.py (big ints),
-    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // property/test_safe_path_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = new(count as isize);
         if !object.is_null() {
@@ -134,7 +134,7 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
     // returns null, or sets `digits` to an array of `count` digits of the size that `sys.int_info`
     // says. `probe_digits` has checked this size. All digits are written before
     // `PyLongWriter_Finish`, which consumes the writer. Tests: unit/test_quick_paths.py (big ints),
-    // property/test_both_ways_decode.py (uuid).
+    // property/test_safe_path_decode.py (uuid).
     unsafe {
         let writer = ffi::PyLongWriter_Create(0, count as isize, &raw mut digits);
         if writer.is_null() {
@@ -154,7 +154,7 @@ unsafe fn from_digits(count: usize, digit: impl Fn(usize) -> u32) -> *mut ffi::P
 pub unsafe fn from_u128(number: u128) -> *mut ffi::PyObject {
     // SAFETY: the GIL is held, as `# Safety` demands. `PyLong_FromLongLong` and `from_large` return
     // a new reference, or null, and `from_large` is called only if `can_make_large` returns true.
-    // Tests: property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // Tests: property/test_safe_path_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let object = match i64::try_from(number) {
             // CPython has one shared object for each small number. `PyLong_FromLongLong` returns
@@ -190,7 +190,7 @@ unsafe fn from_large(number: u128) -> *mut ffi::PyObject {
     let count = (128 - number.leading_zeros()).div_ceil(30) as usize;
     // SAFETY: the GIL is held, as `# Safety` demands. `count` is the least number of digits that
     // holds `number`, so the highest digit is not zero. Tests: unit/test_quick_paths.py (big ints),
-    // property/test_both_ways_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
+    // property/test_safe_path_decode.py (uuid). Benchmark: "page: 5000x10 to tuples".
     unsafe { from_digits(count, |i| (number >> (30 * i)) as u32 & 0x3fff_ffff) }
 }
 
@@ -302,7 +302,7 @@ pub unsafe fn put_varint(object: *mut ffi::PyObject, out: &mut Vec<u8>) -> bool 
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
     // first. An exact `int` has this layout, which `probe_digits` has checked. It has as many
     // digits as its tag says. An `int` never changes, and no Python code runs while the slice is
-    // used, so the slice stays valid. Tests: property/test_both_ways.py (varint). Benchmark:
+    // used, so the slice stays valid. Tests: property/test_safe_path.py (varint). Benchmark:
     // "value: varint, 300 bit".
     let (negative, digits) = unsafe {
         if (*object).ob_type != &raw mut ffi::PyLong_Type {

@@ -170,7 +170,7 @@ fn bare<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     // checked with `has_own_allocation` that `object.__new__` makes instances of the class, and
     // `object.__new__` only calls `tp_alloc`. The memory is zeroed, so all slots are empty.
     // `tp_alloc` returns an owned reference, or null with an exception. Tests:
-    // unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
+    // unit/test_quick_paths.py (records), property/test_safe_path_decode.py (time).
     unsafe {
         let class = class.as_type_ptr();
         let Some(allocate) = (*class).tp_alloc else {
@@ -188,7 +188,7 @@ pub fn set<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     // SAFETY: the function needs three live objects and the GIL, which the three `Bound`s ensure.
-    // Tests: unit/test_quick_paths.py (records), property/test_both_ways_decode.py (time).
+    // Tests: unit/test_quick_paths.py (records), property/test_safe_path_decode.py (time).
     let status =
         unsafe { ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr()) };
     if status == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
@@ -288,7 +288,7 @@ pub fn floats<'py>(
         return list_of(py, (0..count).map(|i| PyFloat::new(py, next(i)).into_any()));
     }
     // SAFETY: the function needs the GIL, which `py` shows is held. It returns a new reference, or
-    // null with an exception. Tests: property/test_both_ways_decode.py (test_arrays). Benchmark:
+    // null with an exception. Tests: property/test_safe_path_decode.py (test_arrays). Benchmark:
     // "decode: vector<float, 1536> to list".
     numbers(py, count, |i| unsafe { ffi::PyFloat_FromDouble(next(i)) })
 }
@@ -304,7 +304,7 @@ pub fn ints<'py>(
         return list_of(py, (0..count).map(|i| PyInt::new(py, next(i)).into_any()));
     }
     // SAFETY: the function needs the GIL, which `py` shows is held. It returns a new reference, or
-    // null with an exception. Tests: property/test_both_ways_decode.py (test_arrays).
+    // null with an exception. Tests: property/test_safe_path_decode.py (test_arrays).
     numbers(py, count, |i| unsafe { ffi::PyLong_FromLongLong(next(i)) })
 }
 
@@ -330,7 +330,7 @@ fn numbers<'py>(
     // set once to an owned reference, which the list takes over. The GC tracks the list from the
     // start, but does not see empty items: making a number runs neither Python code nor the GC,
     // because the GC does not track numbers. If a number cannot be made, the list is freed with
-    // empty items, which its deallocation skips. Tests: property/test_both_ways_decode.py
+    // empty items, which its deallocation skips. Tests: property/test_safe_path_decode.py
     // (test_arrays), property/test_hostile_results.py (test_no_memory_for_many_rows). Benchmark:
     // "decode: vector<float, 1536> to list".
     unsafe {

@@ -89,7 +89,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
         // `# Safety` demands. `this` is a `T`, which the method descriptor has checked. Only
         // arguments at indexes below `count` are read. pyo3 does not count this call as one that
         // holds the GIL, so it would free a dropped `Py` only later. The quick path drops no `Py`
-        // if it encodes the value. Tests: property/test_both_ways.py,
+        // if it encodes the value. Tests: property/test_safe_path.py,
         // unit/test_programme_serializers.py. Benchmark: "value: int".
         unsafe {
             let is_quick = match (count, names.is_null()) {
@@ -112,7 +112,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
         Ok(bytes) if !bytes.is_null() => bytes,
         // SAFETY: the caller of `call_safe_method` must ensure the same conditions as the caller of
         // this function, and the arguments are passed on unchanged. Tests:
-        // property/test_both_ways.py (test_values_that_are_refused).
+        // property/test_safe_path.py (test_values_that_are_refused).
         _ => unsafe { call_safe_method(this, arguments, count, names) },
     }
 }
@@ -133,7 +133,7 @@ unsafe fn call_safe_method(
     // `count` arguments and one for each of `names`, as `# Safety` demands, so the slice is that
     // long. `all` has `this` before these arguments, so it begins with `count + 1` positional
     // arguments, as `PyObject_Vectorcall` demands. Without `PY_VECTORCALL_ARGUMENTS_OFFSET`, that
-    // function does not write to the array. Tests: property/test_both_ways.py
+    // function does not write to the array. Tests: property/test_safe_path.py
     // (test_values_that_are_refused), scripts/memcheck.
     unsafe {
         let named = if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) };

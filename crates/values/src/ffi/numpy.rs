@@ -297,7 +297,7 @@ pub unsafe fn row(object: *mut ffi::PyObject) -> Option<Row> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `KNOWN` is null or
     // points to a leaked box. The class of `object` is compared first, and instances of it have the
     // layout that `try_layout` has checked. An array of one dimension has one length and one
-    // stride. Tests: property/test_both_ways_arrays.py, property/test_hostile.py
+    // stride. Tests: property/test_safe_path_arrays.py, property/test_hostile.py
     // (test_arrays_that_are_no_row_of_numbers). Benchmark:
     // "value: vector<float, 1536>, float32 ndarray".
     unsafe {

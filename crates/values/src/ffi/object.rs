@@ -22,7 +22,7 @@ pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyO
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
     // first, and an exact list or tuple has the layout that is read, which `probe_objects` has
     // checked. The items of an empty list are not read, because its pointer to them may be null.
-    // Tests: unit/test_quick_paths.py (encode), property/test_both_ways.py. Benchmark:
+    // Tests: unit/test_quick_paths.py (encode), property/test_safe_path.py. Benchmark:
     // "value: list<int> of 100".
     unsafe {
         let class = (*object).ob_type;
@@ -51,7 +51,7 @@ pub unsafe fn items<'a>(object: *mut ffi::PyObject) -> Option<&'a [*mut ffi::PyO
 pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
     // first, and an exact float has the layout that is read, which `probe_objects` has checked.
-    // Tests: property/test_both_ways.py. Benchmark: "value: double".
+    // Tests: property/test_safe_path.py. Benchmark: "value: double".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyFloat_Type {
             return None;
@@ -73,7 +73,7 @@ pub unsafe fn float(object: *mut ffi::PyObject) -> Option<f64> {
 pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; its class is compared
     // first. `PyUnicode_AsUTF8AndSize` runs no Python code unless it fails. The UTF-8 belongs to
-    // the `str` and lives as long as the `str`. Tests: property/test_both_ways.py, with lone
+    // the `str` and lives as long as the `str`. Tests: property/test_safe_path.py, with lone
     // surrogates too. Benchmark: "value: text".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyUnicode_Type {
@@ -98,7 +98,7 @@ pub unsafe fn text<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
 pub unsafe fn bytes<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Its class is compared
     // first, and an exact `bytes` has the layout that is read, which `probe_objects` has checked.
-    // Tests: property/test_both_ways.py. Benchmark: "value: blob".
+    // Tests: property/test_safe_path.py. Benchmark: "value: blob".
     unsafe {
         if (*object).ob_type != &raw mut ffi::PyBytes_Type {
             return None;

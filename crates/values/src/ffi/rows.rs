@@ -174,7 +174,7 @@ impl Rows for Tuples {
     unsafe fn put(&self, row: Object, column: usize, value: Object) -> bool {
         // SAFETY: `row` is a new tuple that no other code sees, and `column` is below its width and
         // still empty, as `# Safety` of `Rows` demands. The tuple takes over the reference. Tests:
-        // property/test_both_ways_decode.py (test_random_pages). Benchmark:
+        // property/test_safe_path_decode.py (test_random_pages). Benchmark:
         // "page: 5000x10 to tuples".
         unsafe { ffi::PyTuple_SET_ITEM(row, column as isize, value) };
         true
@@ -214,7 +214,7 @@ impl Rows for Dicts<'_> {
         // SAFETY: `row` is an exact dict and `value` an owned reference, as `# Safety` of `Rows`
         // demands; `names` keeps the key alive. `PyDict_SetItem` takes references of its own, so
         // the reference to `value` is released here. Tests: unit/test_rows_decoder.py
-        // (test_rows_as_dicts), property/test_standing_still.py. Benchmark:
+        // (test_rows_as_dicts), property/test_memory_growth.py. Benchmark:
         // "page: 5000x10 to dicts".
         unsafe {
             let is_set = ffi::PyDict_SetItem(row, self.names[column].as_ptr(), value) == 0;
@@ -263,7 +263,7 @@ fn fill<'py>(
     // set once to an owned reference, which the list takes over. The list is untracked until all
     // items are set, so Python code that runs meanwhile cannot reach it. If a row fails, the list
     // is freed with empty items, which its deallocation skips. Tests:
-    // property/test_hostile_results.py, property/test_both_ways_decode.py
+    // property/test_hostile_results.py, property/test_safe_path_decode.py
     // (test_damaged_results_have_the_same_outcome). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(count as isize))?;
@@ -289,7 +289,7 @@ fn row<'py>(
     // column is set once to an owned reference, and `end` is called after the last. A tuple is
     // untracked until then, so Python code that runs meanwhile cannot reach it; a dict is valid at
     // any time. If a value fails, the row is freed with empty items, which its deallocation skips.
-    // Tests: property/test_hostile_results.py, property/test_both_ways_decode.py
+    // Tests: property/test_hostile_results.py, property/test_safe_path_decode.py
     // (test_damaged_results_have_the_same_outcome). Benchmark: "page: 5000x10 to tuples".
     unsafe {
         let row = Bound::from_owned_ptr_or_err(py, kind.begin())?;

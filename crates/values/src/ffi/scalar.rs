@@ -19,7 +19,7 @@ use crate::calendar::days_of;
 #[inline(always)]
 pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
     // SAFETY: `float` and `small` require only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (double). Benchmark: "value: double".
+    // property/test_safe_path.py (double). Benchmark: "value: double".
     unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }.map(f64::to_be_bytes)
 }
 
@@ -31,7 +31,7 @@ pub unsafe fn as_double(object: Object) -> Option<[u8; 8]> {
 #[inline(always)]
 pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
     // SAFETY: `float` and `small` require only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (float).
+    // property/test_safe_path.py (float).
     let wide = unsafe { float(object).or_else(|| small(object).map(|n| n as f64)) }?;
     narrow(wide).map(f32::to_be_bytes)
 }
@@ -43,7 +43,7 @@ pub unsafe fn as_float(object: Object) -> Option<[u8; 4]> {
 #[inline(always)]
 pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
     // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (int). Benchmark: "value: int".
+    // property/test_safe_path.py (int). Benchmark: "value: int".
     i32::try_from(unsafe { small(object) }?).ok().map(i32::to_be_bytes)
 }
 
@@ -55,7 +55,7 @@ pub unsafe fn as_int(object: Object) -> Option<[u8; 4]> {
 #[inline(always)]
 pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
     // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (bigint). Benchmark: "value: bigint".
+    // property/test_safe_path.py (bigint). Benchmark: "value: bigint".
     unsafe { small(object) }.map(i64::to_be_bytes)
 }
 
@@ -68,7 +68,7 @@ pub unsafe fn as_bigint(object: Object) -> Option<[u8; 8]> {
 #[inline(always)]
 pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. Tests:
-    // property/test_both_ways.py (date, timestamp, decimal).
+    // property/test_safe_path.py (date, timestamp, decimal).
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object) }
 }
 
@@ -79,7 +79,7 @@ pub unsafe fn borrowed<'a, 'py>(object: Object) -> Borrowed<'a, 'py, PyAny> {
 #[inline(always)]
 pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
     // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (smallint).
+    // property/test_safe_path.py (smallint).
     i16::try_from(unsafe { small(object) }?).ok().map(i16::to_be_bytes)
 }
 
@@ -90,7 +90,7 @@ pub unsafe fn as_smallint(object: Object) -> Option<[u8; 2]> {
 #[inline(always)]
 pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
     // SAFETY: `small` requires only what the `# Safety` section requires. Tests:
-    // property/test_both_ways.py (tinyint).
+    // property/test_safe_path.py (tinyint).
     i8::try_from(unsafe { small(object) }?).ok().map(i8::to_be_bytes)
 }
 
@@ -102,7 +102,7 @@ pub unsafe fn as_tinyint(object: Object) -> Option<[u8; 1]> {
 pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. It is used only to
     // compare the class and to read the fields of a `date`, which runs no Python code. Tests:
-    // property/test_both_ways.py (date).
+    // property/test_safe_path.py (date).
     let object = unsafe { borrowed(object) };
     object.cast_exact::<PyDate>().ok().map(|date| types::date::to_bytes(days_of(&*date)))
 }
@@ -114,7 +114,7 @@ pub unsafe fn as_date(object: Object) -> Option<[u8; 4]> {
 #[inline(always)]
 pub unsafe fn is_none(object: Object) -> bool {
     // SAFETY: the address of None is only compared. `Py_None` returns it without any access to an
-    // object. Tests: property/test_both_ways.py (test_random_values_alone_and_inside).
+    // object. Tests: property/test_safe_path.py (test_random_values_alone_and_inside).
     object == unsafe { ffi::Py_None() }
 }
 
@@ -125,7 +125,7 @@ pub unsafe fn is_none(object: Object) -> bool {
 #[inline(always)]
 pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
     // SAFETY: the addresses of True and False are only compared; the two functions return them
-    // without any access to an object. Tests: property/test_both_ways.py (boolean). Benchmark:
+    // without any access to an object. Tests: property/test_safe_path.py (boolean). Benchmark:
     // "value: boolean".
     unsafe {
         if object == ffi::Py_True() {
@@ -148,7 +148,7 @@ pub unsafe fn as_boolean(object: Object) -> Option<[u8; 1]> {
 pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. In all dialects, it is
     // used only to compare the class and to read the fields of a `datetime`. This runs no Python
-    // code, because the time zone is compared by address. Tests: property/test_both_ways.py
+    // code, because the time zone is compared by address. Tests: property/test_safe_path.py
     // (timestamp), accel/test_comparison.py. Benchmark: "value: timestamp, datetime".
     let object = unsafe { borrowed(object) };
     let exact = object.cast_exact::<PyDateTime>().ok()?;
@@ -163,7 +163,7 @@ pub unsafe fn as_timestamp<D: Dialect>(object: Object) -> Option<[u8; 8]> {
 pub unsafe fn as_uuid(object: Object) -> Option<[u8; 16]> {
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `get` is called only
     // after `is` has returned true. The object in the slot is alive, since the UUID refers to it
-    // and no Python code runs here. Tests: property/test_both_ways.py (uuid). Benchmark:
+    // and no Python code runs here. Tests: property/test_safe_path.py (uuid). Benchmark:
     // "value: uuid".
     unsafe {
         if !slots::UUID.is(object) {

@@ -66,7 +66,7 @@ impl Sink for Bare<'_> {
     #[inline(always)]
     unsafe fn non_scalar<D: Dialect>(self, plan: &HostPlan, object: Object) -> bool {
         // SAFETY: `put_non_scalar` requires only what the `# Safety` section of `Sink::non_scalar`
-        // requires. Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+        // requires. Tests: property/test_safe_path.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put_non_scalar::<D>(plan, object, self.0) }
     }
 }
@@ -98,7 +98,7 @@ impl Sink for Framed<'_> {
         }
         let start = wire::begin_value(out);
         // SAFETY: `put` requires only what the `# Safety` section of `Sink::non_scalar` requires.
-        // Tests: property/test_both_ways.py. Benchmark: "bind: 10 mixed, sequence".
+        // Tests: property/test_safe_path.py. Benchmark: "bind: 10 mixed, sequence".
         unsafe { put::<D>(plan, object, out) && wire::end_value(out, start).is_ok() }
     }
 }
@@ -131,7 +131,7 @@ impl<'py> Sink for Unbuffered<'_, 'py> {
         let Plan::Vector(vector) = plan else { return Ok(None) };
         numpy::learn(self.0);
         // SAFETY: `items` requires only what the `# Safety` section of `Sink::non_scalar` requires;
-        // the items are not used. Tests: property/test_both_ways.py, accel/test_overrides.py
+        // the items are not used. Tests: property/test_safe_path.py, accel/test_overrides.py
         // (signalling_numbers_become_quiet). Benchmark: "value: vector<float, 1536>, list".
         let of_objects = unsafe { items(object) }.is_some();
         let bytes = sized(plan, self.0)?;

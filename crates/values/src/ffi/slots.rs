@@ -173,7 +173,7 @@ impl Slotted {
     #[inline(always)]
     pub unsafe fn is(&self, object: *mut ffi::PyObject) -> bool {
         // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands; every object has an
-        // `ob_type`. Tests: property/test_both_ways.py (uuid). Benchmark: "value: uuid".
+        // `ob_type`. Tests: property/test_safe_path.py (uuid). Benchmark: "value: uuid".
         unsafe { (*object).ob_type == self.class.load(Ordering::Acquire) }
     }
 
@@ -186,7 +186,7 @@ impl Slotted {
     pub unsafe fn get(&self, object: *mut ffi::PyObject, slot: usize) -> *mut ffi::PyObject {
         // SAFETY: `object` is a live instance of the class, as `# Safety` demands, and `find` has
         // found the offset of this slot. A slot is a pointer, aligned to a word. Tests:
-        // property/test_both_ways.py (uuid). Benchmark: "value: uuid".
+        // property/test_safe_path.py (uuid). Benchmark: "value: uuid".
         unsafe { *self.slot_address(object, slot) }
     }
 
@@ -210,7 +210,7 @@ impl Slotted {
         // class that Python code made (`has_own_allocation`), and `find` has found the offsets.
         // Only the allocation may start a GC, and so run Python code; no reference to the instance
         // exists then. `values` are owned, so they outlive the GC's run. Tests:
-        // property/test_both_ways_decode.py (uuid, inet, time), property/test_hostile_results.py.
+        // property/test_safe_path_decode.py (uuid, inet, time), property/test_hostile_results.py.
         // Benchmark: "page: 5000x10 to tuples".
         unsafe {
             let class = self.class.load(Ordering::Acquire);
@@ -248,7 +248,7 @@ impl Slotted {
     ) -> *mut *mut ffi::PyObject {
         let offset = self.offsets[slot].load(Ordering::Relaxed);
         // SAFETY: `find` found the offset within the instance's `__basicsize__`, and all instances
-        // of the class are at least that large. Tests: property/test_both_ways_decode.py (uuid).
+        // of the class are at least that large. Tests: property/test_safe_path_decode.py (uuid).
         unsafe { object.cast::<u8>().add(offset).cast() }
     }
 }

@@ -41,12 +41,12 @@ pub fn sized<'py>(
     // SAFETY: `object` keeps the object alive and shows that the GIL is held. The items are
     // borrowed until the end of this function. Meanwhile only a `bytes` is allocated. This
     // allocation never starts a GC, because the GC does not track `bytes`, so no Python code runs.
-    // Tests: property/test_both_ways_arrays.py. Benchmark: "value: vector<float, 1536>, list".
+    // Tests: property/test_safe_path_arrays.py. Benchmark: "value: vector<float, 1536>, list".
     let Some(parts) = (unsafe { items(object.as_ptr()) }) else {
         return build(object.py(), size, |out| {
             // SAFETY: `object` keeps the object alive and shows that the GIL is held. If
             // `put_array` returns true, it has written `dimension` elements of the vector's width:
-            // all `size` bytes, as `set_full` demands. Tests: property/test_both_ways_arrays.py.
+            // all `size` bytes, as `set_full` demands. Tests: property/test_safe_path_arrays.py.
             // Benchmark: "value: vector<float, 1536>, float32 ndarray".
             unsafe {
                 let (element, dimension) = (&vector.element, vector.dimension);
@@ -114,7 +114,7 @@ unsafe fn put_singles(parts: &[Object], target: &mut [MaybeUninit<u8>]) -> bool 
     for (parts, target) in parts.chunks(CHUNK).zip(target.chunks_mut(CHUNK * 4)) {
         for (&part, slot) in parts.iter().zip(&mut wide) {
             // SAFETY: `part` is alive and the GIL is held, as `# Safety` demands, and no Python
-            // code runs here. Tests: property/test_both_ways.py (float), integration/test_types.py
+            // code runs here. Tests: property/test_safe_path.py (float), integration/test_types.py
             // (test_large_values). Benchmark: "value: vector<float, 1536>, list".
             match unsafe { float(part).or_else(|| small(part).map(|n| n as f64)) } {
                 Some(number) => *slot = number,
@@ -154,7 +154,7 @@ fn narrow_all(wide: &[f64], target: &mut [MaybeUninit<u8>]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") {
         // SAFETY: the function is compiled for AVX2, and the check above has shown that the
-        // processor has AVX2. Tests: property/test_both_ways.py (float). Benchmark:
+        // processor has AVX2. Tests: property/test_safe_path.py (float). Benchmark:
         // "value: vector<float, 1536>, list".
         return unsafe { run_wide(wide, target) };
     }
@@ -190,7 +190,7 @@ pub unsafe fn put_bare<D: Dialect>(
             slot.copy_from_slice(&bytes.map(MaybeUninit::new));
         }
         // SAFETY: `room` has ensured a capacity of `start + capacity`. The loop has written `N`
-        // bytes for each of the parts: `capacity` bytes in all. Tests: property/test_both_ways.py
+        // bytes for each of the parts: `capacity` bytes in all. Tests: property/test_safe_path.py
         // (bigint), scripts/memcheck.
         unsafe { out.set_len(start + capacity) };
         true
@@ -200,7 +200,7 @@ pub unsafe fn put_bare<D: Dialect>(
     // without running Python code, because the only caller, `put_non_scalar`, excludes dialects
     // that convert. So borrowed parts stay alive. Before `set_len`, `room` has ensured the capacity
     // and `put_singles` has written four bytes for each of the parts. Tests:
-    // property/test_both_ways.py (test_random_values_alone_and_inside), scripts/memcheck.
+    // property/test_safe_path.py (test_random_values_alone_and_inside), scripts/memcheck.
     // Benchmark: "bind: (int, vector 1536), list".
     unsafe {
         match traits(element).numeric {
@@ -238,7 +238,7 @@ pub unsafe fn put_vector(vector: &VectorPlan<Record>, object: Object, out: &mut 
     let spare = &mut out.spare_capacity_mut()[..size];
     // SAFETY: `object` is alive and the GIL is held, as `# Safety` demands. `room` has ensured the
     // capacity. If `put_array` returns true, it has written `dimension` elements of the vector's
-    // width: all `size` bytes. Tests: property/test_both_ways_arrays.py, scripts/memcheck.
+    // width: all `size` bytes. Tests: property/test_safe_path_arrays.py, scripts/memcheck.
     // Benchmark: "bind: (int, vector 1536), ndarray".
     unsafe {
         let is_written = put_array(&vector.element, vector.dimension, object, spare);

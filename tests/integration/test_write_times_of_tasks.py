@@ -10,7 +10,7 @@ import struct
 from typing import Any
 
 import pytest
-from tests.support.liar import BATCH, ERROR, EXECUTE, Answer, Liar
+from tests.support.changing_proxy import BATCH, ERROR, EXECUTE, Answer, ChangingProxy
 
 import turbocql
 from turbocql import workers
@@ -46,11 +46,14 @@ def test_rows_and_retries_have_different_write_times(
         return answer.frame()
 
     point = cassandra.contact_points[0]
-    with turbocql.connect(point, keyspace=keyspace) as session, Liar(point, change) as liar:
+    with (
+        turbocql.connect(point, keyspace=keyspace) as session,
+        ChangingProxy(point, change) as proxy,
+    ):
         session.execute("DROP TABLE IF EXISTS again")
         session.execute("CREATE TABLE again (k int, c int, v int, l list<int>, PRIMARY KEY (k, c))")
         options: dict[str, Any] = {"batches": batches}
-        sink = writing(f"{keyspace}.again", f"cql://{liar.contact_point}", options).begun()
+        sink = writing(f"{keyspace}.again", f"cql://{proxy.contact_point}", options).begun()
         count = 40
         # Each primary key is repeated in four consecutive rows, with a different list in each row.
         data = {

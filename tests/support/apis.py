@@ -1,6 +1,6 @@
 """Adapters for turbocql's two APIs, so that each scenario is written once for both.
 
-A face is the synchronous or the asynchronous API. A scenario is a coroutine on an event loop of a
+An `Api` is the synchronous or the asynchronous API. A scenario is a coroutine on an event loop of a
 chosen kind. It calls an asynchronous session directly, and a synchronous session in threads.
 """
 
@@ -24,7 +24,7 @@ from .loops import LOOPS, Loop
 
 T = TypeVar("T")
 
-__all__ = ["FACES", "Client", "Face", "Result"]
+__all__ = ["APIS", "Api", "Client", "Result"]
 
 _END = object()
 
@@ -170,7 +170,7 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Face:
+class Api:
     """One of turbocql's APIs, on a kind of event loop."""
 
     name: str
@@ -198,4 +198,4 @@ class Face:
                 yield Client(asynchronous)
 
 
-FACES = (Face("sync", True, LOOPS[0]), *(Face(loop.name, False, loop) for loop in LOOPS))
+APIS = (Api("sync", True, LOOPS[0]), *(Api(loop.name, False, loop) for loop in LOOPS))

@@ -1,7 +1,4 @@
-"""A proxy that forwards CQL frames between clients and a node, and can change the node's answers.
-
-The proxy is called a liar.
-"""
+"""A proxy that forwards CQL frames between clients and a node, and can change the answers."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ __all__ = [
     "RESULT",
     "SUPPORTED",
     "Answer",
-    "Liar",
+    "ChangingProxy",
     "ending_when",
     "held_until",
 ]
@@ -96,7 +93,7 @@ def held_until(go_on: threading.Event, text: str = "") -> Change:
     return change
 
 
-class Liar:
+class ChangingProxy:
     """A proxy that listens on its own port during the `with` block.
 
     The proxy calls `change` with each answer of the node, and sends the returned bytes to the
@@ -130,7 +127,7 @@ class Liar:
         with self._lock:
             return (len(self._sockets) - 1) // 2
 
-    def __enter__(self) -> Liar:
+    def __enter__(self) -> ChangingProxy:
         self._start(self._accept)
         return self
 

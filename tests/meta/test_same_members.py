@@ -28,7 +28,7 @@ def public(cls: type[Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(("sync", "asynchronous"), PAIRS)
-def test_twins_have_the_same_members(sync: type[Any], asynchronous: type[Any]) -> None:
+def test_both_classes_have_the_same_members(sync: type[Any], asynchronous: type[Any]) -> None:
     assert public(sync) == public(asynchronous)
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
-__all__ = ["Phase", "Starting", "pump"]
+__all__ = ["Phase", "StartingServer", "pump"]
 
 Phase = Literal["refused", "closed", "reset", "silent", "http"] | tuple[int, str]
 """What happens to a connection. A pair is the code and message of the ERROR that answers STARTUP.
@@ -22,7 +22,7 @@ _REFUSED_USER = 0x0100
 _HEADER = struct.Struct(">BBhBI")
 
 
-class Starting:
+class StartingServer:
     """A server that listens during the `with` block. Each of its phases lasts `phase_s` seconds.
 
     After the last phase, the server forwards connections to the contact point `node`. If there is
@@ -56,7 +56,7 @@ class Starting:
         """The address and port that clients connect to."""
         return f"{self._host}:{self._port}"
 
-    def __enter__(self) -> Starting:
+    def __enter__(self) -> StartingServer:
         self._enter_phase(self._phases[0])
         self._director.start()
         return self
