@@ -309,7 +309,11 @@ def test_nodes_are_printed_as_csv_and_as_a_table(line: Line) -> None:
         text=True,
         check=True,
     )
-    assert len(done.stdout.splitlines()) == 3
+    heading, rule, node = done.stdout.splitlines()
+    names = ["address", "datacenter", "rack", "state", "tokens", "shards", "host id"]
+    assert [name.strip() for name in heading.split("|")] == names
+    assert set(rule) == {"-", "+"}
+    assert node.split()[0] == line.point
 
 
 def test_files_and_profiles_are_completed(line: Line) -> None:

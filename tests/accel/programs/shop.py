@@ -2,8 +2,8 @@
 
     python shop.py HOST PORT
 
-Prints the results of all views as JSON. It drops and creates its keyspace. It does not import
-turbocql.
+Prints the results of all views as JSON, by their names. It drops and creates its keyspace. It does
+not import turbocql.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 import uuid
 import warnings
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -107,22 +108,23 @@ def shown(instance: Any) -> Any:
     return type(instance).__name__, found
 
 
-def views() -> Any:
-    """Runs the views that requests to the shop would call, and yields their results."""
+def views() -> Iterator[tuple[str, Any]]:
+    """Runs the views that requests to the shop would call. Yields their names and results."""
     ids = [uuid.uuid5(uuid.NAMESPACE_DNS, f"customer{number}") for number in range(5)]
     for number, key in enumerate(ids):
         at = Address(street=f"It's Street {number}", number=number)
-        yield shown(Customer.create(id=key, email=f"c{number}@example.org", address=at))
+        created = Customer.create(id=key, email=f"c{number}@example.org", address=at)
+        yield f"customer {number}", shown(created)
     for wrong in ({"email": None}, {"email": "x" * 41}, {"email": 5}, {"nothing": 1}):
         try:
             Customer.create(id=ids[0], **wrong)
         except ValidationError as error:
-            yield str(error)
+            yield f"invalid customer {wrong}", str(error)
     customer = Customer.get(id=ids[0])
     customer.settings = {"language": "it", "pages": [1, 2]}
     customer.address.number = 7
-    yield shown(customer.save())
-    yield shown(Customer.get(id=ids[0]))
+    yield "saved customer", shown(customer.save())
+    yield "customer that was read", shown(Customer.get(id=ids[0]))
     for number in range(120):
         Product.create(
             maker="acme" if number % 3 else "other",
@@ -134,44 +136,49 @@ def views() -> Any:
             stock={"here": number, "there": 1},
             maker_note="best",
         )
-    yield [shown(product) for product in Product.objects.of_maker("acme")]
-    yield [product.label for product in Product.objects(maker="other", number__gte=100)]
-    yield Product.objects(maker="acme").count()
+    yield "products of a maker", [shown(product) for product in Product.objects.of_maker("acme")]
+    yield "labels", [product.label for product in Product.objects(maker="other", number__gte=100)]
+    yield "count", Product.objects(maker="acme").count()
     first = Product.objects(maker="acme").first()
     first.price, first.name = Decimal("9.99"), None
     first.tags.add("sale")
     first.sizes.append(99)
     del first.stock["there"]
-    yield shown(first.save())
-    yield shown(Product.get(maker="acme", number=first.number))
+    yield "saved product", shown(first.save())
+    yield "product that was read", shown(Product.get(maker="acme", number=first.number))
     first.update(weight=2.25, tags=set())
-    yield shown(Product.get(maker="acme", number=first.number))
-    yield list(Product.objects(maker="acme").limit(4).values_list("number", "price"))
-    yield [
+    yield "updated product", shown(Product.get(maker="acme", number=first.number))
+    prices = Product.objects(maker="acme").limit(4).values_list("number", "price")
+    yield "numbers and prices", list(prices)
+    names = [
         shown(product)
         for product in Product.objects(maker="other").only(["name"]).order_by("number")
     ]
+    yield "names", names
     with BatchQuery() as batch:
         Product.batch(batch).create(maker="batch", number=1, name="a", price=1)
         first.batch(batch).update(price=Decimal(5))
         Product.objects(maker="other", number=0).batch(batch).delete()
-    yield sorted(
+    labels = sorted(
         (product.maker, product.number, product.label)
         for product in Product.objects.all().limit(500)
     )
+    yield "after a batch", labels
     try:
         Product.if_not_exists().create(maker="batch", number=1)
     except LWTException as error:
-        yield sorted(error.existing)
+        yield "existing product", sorted(error.existing)
     Product.ttl(1000).timestamp(datetime.timedelta(seconds=5)).create(maker="brief", number=1)
-    yield shown(Product.objects(maker="brief").first())
+    yield "product with a TTL", shown(Product.objects(maker="brief").first())
     for _ in range(3):
         Visits(page="/").update(count=2)
-    yield shown(Visits.get(page="/"))
+    yield "visits", shown(Visits.get(page="/"))
     Product.objects(maker="batch").delete()
     first.delete()
-    yield Product.objects(maker="acme").count(), Product.objects(maker="batch").count()
-    yield Product(maker="a", number=1) == Product(maker="a", number=1), repr(Product(maker="a"))
+    counts = Product.objects(maker="acme").count(), Product.objects(maker="batch").count()
+    yield "counts after deletions", counts
+    yield "equal", Product(maker="a", number=1) == Product(maker="a", number=1)
+    yield "repr", repr(Product(maker="a"))
 
 
 def main() -> None:
@@ -184,7 +191,7 @@ def main() -> None:
     management.sync_type(KEYSPACE, Address)
     for model in (Customer, Product, Visits):
         management.sync_table(model)
-    print(json.dumps(list(views()), default=repr))
+    print(json.dumps(dict(views()), default=repr))
     connection.unregister_connection("default")
 
 

@@ -114,12 +114,13 @@ def main() -> None:
     for worker in workers:
         worker.join(120)
     backend = Backend(*place)
-    results = [backend.result(key) for key in keys]
+    texts = [f"{name}{arguments}" for name, arguments in calls]
+    results = {text: backend.result(key) for text, key in zip(texts, keys, strict=True)}
     batch = BatchStatement()
     for key in keys[:5]:
         batch.add(SimpleStatement("DELETE FROM results WHERE task_id = %s"), (key,))
     backend.session.execute(batch)
-    gone = [backend.result(key) for key in keys[:6]]
+    gone = {text: backend.result(key) for text, key in zip(texts[:6], keys[:6], strict=True)}
     backend.close()
     report = {
         "results": results,
