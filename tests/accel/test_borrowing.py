@@ -23,9 +23,8 @@ from tests.accel.statements import seams
 from turbocql import accel
 
 BORROW = "pool.HostConnection.borrow_connection"
-pytestmark = pytest.mark.skipif(
-    BORROW in LEFT[installed_driver()], reason="turbocql does not know the source of this release"
-)
+# turbocql knows the source code of the pools of some releases only.
+pytestmark = pytest.mark.needs(BORROW not in LEFT[installed_driver()], "a known release")
 TOKENS = [-(2**63) + 1, -(2**40), -1, 0, 5, 2**52 + 12345, 2**63 - 1]
 
 
@@ -69,7 +68,8 @@ def same(make: Callable[[], Any], *, native: bool | None = None) -> Any:
     return plain
 
 
-only_scylla = pytest.mark.skipif(not IS_SCYLLA, reason="the driver knows no shards")
+# cassandra-driver has no shards.
+only_scylla = pytest.mark.needs(IS_SCYLLA, "shards")
 
 
 @pytest.mark.parametrize("token", TOKENS)
