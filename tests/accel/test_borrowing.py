@@ -47,7 +47,9 @@ def borrowed(pool: Any, token: Any = 5, *, timeout: float = 0.0, **changes: Any)
         result,
         [
             (each.in_flight, list(each.request_ids), each.highest_request_id, each.lock._is_owned())
-            for each in (one for one in all_connections(pool) if one is not None)
+            for each in (
+                connection for connection in all_connections(pool) if connection is not None
+            )
         ],
         pool._session.submitted,
     )

@@ -58,7 +58,7 @@ def a_future(
 def seen(waiting: Any, pool: Any) -> Any:
     """Returns everything that can be seen of a future and of the connections of its pool."""
     states = []
-    for each in [one for one in all_connections(pool) if one is not None]:
+    for each in [connection for connection in all_connections(pool) if connection is not None]:
         requests = {}
         for stream, (callback, decoder, metadata) in each._requests.items():
             bound = callback.func if isinstance(callback, partial) else callback
@@ -284,8 +284,13 @@ def test_rare_ways(name: str, cls: Any, level: int, caplog: pytest.LogCaptureFix
         CHANGES[name](waiting)
         results = [answer(waiting._query, HOST) for _ in range(2)]
         records = [
-            (one.getMessage(), one.name, one.levelname, one.exc_info and one.exc_info[0])
-            for one in caplog.records
+            (
+                record.getMessage(),
+                record.name,
+                record.levelname,
+                record.exc_info and record.exc_info[0],
+            )
+            for record in caplog.records
         ]
         return results, seen(waiting, pool), records
 

@@ -92,7 +92,9 @@ def _origins(
             for origin in exported.get(path[:length], set()):
                 waiting.append((*origin, *path[length:]))
             if path[length - 1] != "*":
-                waiting += [(*one[:-1], *path[length - 1 :]) for one in exported.get(every, set())]
+                waiting += [
+                    (*glob[:-1], *path[length - 1 :]) for glob in exported.get(every, set())
+                ]
     return found
 
 

@@ -106,7 +106,9 @@ def imports_in(text: str, name: str, package: str, *, types: bool = False) -> It
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "importlib":
             functions |= {
-                one.asname for one in node.names if one.name == "import_module" and one.asname
+                alias.asname
+                for alias in node.names
+                if alias.name == "import_module" and alias.asname
             }
     for node in nodes:
         if isinstance(node, ast.Import):

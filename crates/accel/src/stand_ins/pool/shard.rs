@@ -128,8 +128,8 @@ impl Shards {
         };
         // The tokens of a ring from its smallest, without the bits that the server ignores, are
         // divided evenly among the shards.
-        let place = (token.cast_unsigned() ^ (1 << 63)) << ignored;
-        let product = u128::from(place) * u128::from(count.cast_unsigned());
+        let biased = (token.cast_unsigned() ^ (1 << 63)) << ignored;
+        let product = u128::from(biased) * u128::from(count.cast_unsigned());
         Ok(Some((product >> 64) as u64))
     }
 }
