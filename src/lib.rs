@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use crate::classes::bulk::care::Care;
     #[pymodule_export]
-    use crate::classes::bulk::execute_many::BulkProgress;
+    use crate::classes::bulk::execute_many::{BulkProgress, BulkSnapshot};
     #[pymodule_export]
     use crate::classes::bulk::feeding::Columns;
     #[pymodule_export]
@@ -46,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use crate::classes::session::state::{Session, forked};
     #[pymodule_export]
-    use crate::classes::session::telemetry::{Events, latency_bounds_us};
+    use crate::classes::session::telemetry::{Events, SessionEvent, latency_bounds_us};
     #[pymodule_export]
     use crate::classes::statement::prepared::{Bound_, Prepared, Query};
     #[pymodule_export]
@@ -54,7 +54,7 @@ mod _core {
     #[pymodule_export]
     use crate::op::awaiting::OpAwait;
     #[pymodule_export]
-    use crate::op::bridge::{Drain, Known, Requests, force_notifier};
+    use crate::op::bridge::{Drain, Known, Requests};
     #[pymodule_export]
     use crate::op::descriptor::waker;
     #[pymodule_export]

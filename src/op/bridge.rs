@@ -5,7 +5,6 @@
 //! thread never takes the GIL.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::exceptions::PyException;
@@ -54,16 +53,6 @@ thread_local! {
 pub fn event_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     GET.import(py, "asyncio", "get_running_loop")?.call0()
-}
-
-/// Set by [`force_notifier`], which tests use.
-static FORCE_NOTIFIER: AtomicBool = AtomicBool::new(false);
-
-/// If `force` is true, event loops whose queue is made after this call are woken by
-/// `call_soon_threadsafe`, not by a file descriptor.
-#[pyfunction]
-pub fn force_notifier(force: bool) {
-    FORCE_NOTIFIER.store(force, Ordering::Relaxed);
 }
 
 impl LoopQueue {
@@ -124,9 +113,7 @@ impl LoopQueue {
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, Drain>, bool)> {
-        if !FORCE_NOTIFIER.load(Ordering::Relaxed)
-            && let Ok(descriptor) = Descriptor::new()
-        {
+        if let Ok(descriptor) = Descriptor::new() {
             let number = descriptor.fileno();
             let queue = LoopQueue {
                 completed: Mutex::default(),

@@ -363,13 +363,14 @@ def test_many_threads_share_a_sync_session(points: list[str], keyspace: str) -> 
 # Process exit. Each child runs with warnings as errors and must leave nothing on stderr.
 
 
-LOOP_ENDS = """
+LOOP_ENDS = f"""
     import asyncio, gc, sys
-    import turbocql, turbocql._core, uvloop
+    import turbocql
+    sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
+    from tests.support.loops import LOOPS
 
     points, kind, keyspace = sys.argv[1:]
-    turbocql._core.force_notifier(kind == "notifier")
-    make = uvloop.new_event_loop if kind == "uvloop" else asyncio.new_event_loop
+    make = next(loop.make for loop in LOOPS if loop.name == kind)
 """
 
 

@@ -133,7 +133,8 @@ async def test_the_wake_mechanism_of_the_loop(api_and_loop: Api, points: list[st
     async with api_and_loop.connect(points) as client:
         found = await diagnosis(client)
     # Tests of the synchronous API also run inside an event loop, but turbocql does not wake it.
-    expected = None if api_and_loop.sync else "thread" if api_and_loop.loop.notifier else "eventfd"
+    by_loop = {"asyncio": "eventfd", "notifier": "thread", "uvloop": "eventfd"}
+    expected = None if api_and_loop.sync else by_loop[api_and_loop.loop.name]
     assert found.woken_by == expected
     assert found.event_loop
     assert ("uvloop" in found.event_loop) == (api_and_loop.loop.name == "uvloop")

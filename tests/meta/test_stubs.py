@@ -40,6 +40,10 @@ def is_property(stub: ast.FunctionDef) -> bool:
     return decorated(stub, "property")
 
 
+def is_attribute(member: object) -> bool:
+    return inspect.isgetsetdescriptor(member) or inspect.ismemberdescriptor(member)
+
+
 def parameters(stub: ast.FunctionDef) -> list[tuple[str, str, bool]]:
     """Returns the name and the kind of each parameter, and whether it has a default.
 
@@ -117,7 +121,7 @@ def test_classes(name: str) -> None:
     unsaid = _COMMON | (_COMPARISONS if "__eq__" in stubbed else set())
     assert set(real) - unsaid == set(stubbed)
     for member, stub in stubbed.items():
-        assert inspect.isgetsetdescriptor(real[member]) == is_property(stub), member
+        assert is_attribute(real[member]) == is_property(stub), member
         # Python itself chooses the names of the parameters of special methods, so these are not
         # compared.
         if not is_property(stub) and not member.startswith("__"):

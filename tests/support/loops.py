@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import uvloop
-
-from turbocql import _core
 
 T = TypeVar("T")
 
 _LIMIT_S = 60
 """The time limit of `Loop.run`."""
 
-__all__ = ["LOOPS", "Loop"]
+__all__ = ["LOOPS", "Loop", "loop_without_readers"]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A kind of event loop.
-
-    If `notifier` is true, turbocql wakes the loop from a thread. Otherwise, it wakes the loop
-    through a file descriptor.
-    """
+    """A kind of event loop."""
 
     name: str
     make: Callable[[], asyncio.AbstractEventLoop]
-    notifier: bool = False
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs `main` on a new loop of this kind, and returns its result.
@@ -37,7 +30,6 @@ class Loop:
         Raises: AssertionError if a callback failed or a task of the loop has not ended.
         """
         failures: list[dict[str, Any]] = []
-        _core.force_notifier(self.notifier)
         loop = self.make()
         try:
             loop.set_exception_handler(lambda _, context: failures.append(context))
@@ -52,7 +44,6 @@ class Loop:
             left -= closing
             assert not left, f"tasks were left over: {left}"
         finally:
-            _core.force_notifier(False)
             for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -61,8 +52,21 @@ class Loop:
         return result
 
 
+def loop_without_readers() -> asyncio.AbstractEventLoop:
+    """Makes a loop that cannot watch file descriptors, like asyncio's loop on Windows. So turbocql
+    wakes it from a thread.
+    """
+    loop = asyncio.new_event_loop()
+    loop.add_reader = _refuse_reader  # type: ignore[method-assign,assignment]
+    return loop
+
+
+def _refuse_reader(*_: object) -> NoReturn:
+    raise NotImplementedError
+
+
 LOOPS = (
     Loop("asyncio", asyncio.new_event_loop),
-    Loop("notifier", asyncio.new_event_loop, notifier=True),
+    Loop("notifier", loop_without_readers),
     Loop("uvloop", uvloop.new_event_loop),
 )

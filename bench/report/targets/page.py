@@ -16,7 +16,12 @@ from bench.report.targets.verdicts import (
     table_targets,
 )
 
-__all__ = ["targets_page"]
+__all__ = ["is_missed", "targets_page"]
+
+
+def is_missed(line: str) -> bool:
+    """Returns whether this line of `targets_page` says that a target is missed."""
+    return line.startswith(("### Missed: ", "Below the target")) or "**missed**" in line
 
 
 def targets_page(folder: Path) -> list[str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 from .events import KINDS, LOGGERS, describe
-from .threads import Event, EventThread
+from .threads import EventThread
 
 if TYPE_CHECKING:
-    from .. import _core
+    from .._core import Events, SessionEvent
     from .spans import Spans
 
 __all__ = ["Datacenters", "Logs"]
@@ -23,7 +23,7 @@ logging.getLogger("turbocql").addHandler(logging.NullHandler())
 class Logs(EventThread):
     """Logs the events of a session. Its reference to the session is weak."""
 
-    def __init__(self, events: _core.Events, session: Any) -> None:
+    def __init__(self, events: Events, session: Any) -> None:
         self._spans: Spans | None = None
         self._datacenters = Datacenters(ref(session))
         self._dropped = 0
@@ -46,10 +46,10 @@ class Logs(EventThread):
         logs_unusual = logging.getLogger("turbocql.request").isEnabledFor(logging.DEBUG)
         self._events.want(logs_unusual, self._spans is not None)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: SessionEvent) -> None:
         """Logs an event, and makes its span."""
         try:
-            if event[0] in KINDS:
+            if event.name in KINDS:
                 _log(event, self._datacenters)
         finally:
             if self._spans is not None:
@@ -67,21 +67,21 @@ class Logs(EventThread):
             )
 
 
-def _make_span(spans: Spans, event: Event, datacenters: Datacenters) -> None:
-    name, time_s, _, node, fields, origin = event
-    if name == "bulk":
-        spans.record_bulk(time_s, fields, origin)
-    elif name in ("request", "slow request"):
+def _make_span(spans: Spans, event: SessionEvent, datacenters: Datacenters) -> None:
+    fields, origin = event.fields, event.origin
+    if event.name == "bulk":
+        spans.record_bulk(event.time_s, fields, origin)
+    elif event.name in ("request", "slow request"):
         if origin is None and fields.get("error") == "canceled":
             # The native core has no `CallOrigin` for this canceled request. Without a `CallOrigin`,
             # the span would have no parent, and the core does not report the statement. So no span
             # is made.
             return
         if fields.get("bulk"):
-            spans.record_failed_row(time_s, fields, origin)
+            spans.record_failed_row(event.time_s, fields, origin)
         else:
-            datacenter = None if node is None else datacenters.of(node)
-            spans.record(time_s, node, datacenter, fields, origin)
+            datacenter = None if event.node is None else datacenters.of(event.node)
+            spans.record(event.time_s, event.node, datacenter, fields, origin)
 
 
 class Datacenters:
@@ -101,8 +101,8 @@ class Datacenters:
         return self._names[node]
 
 
-def _log(event: Event, datacenters: Datacenters) -> None:
-    name, time_s, thread_name, node, fields, origin = event
+def _log(event: SessionEvent, datacenters: Datacenters) -> None:
+    name, node, fields, origin = event.name, event.node, event.fields, event.origin
     kind = KINDS[name]
     describe(fields)
     if name == "request" and len(fields["attempts"]) == 1 and "error" not in fields:
@@ -119,10 +119,10 @@ def _log(event: Event, datacenters: Datacenters) -> None:
         extra |= {"node": node, "datacenter": datacenters.of(node)}
     message = kind.message(node or "", fields)
     record = logger.makeRecord(logger.name, level, __file__, 0, message, (), None, name, extra)
-    record.created = time_s
-    record.msecs = time_s % 1 * 1000
-    record.relativeCreated += (time_s - time.time()) * 1000
-    record.threadName, record.thread = thread_name, 0
+    record.created = event.time_s
+    record.msecs = event.time_s % 1 * 1000
+    record.relativeCreated += (event.time_s - time.time()) * 1000
+    record.threadName, record.thread = event.thread_name, 0
     if origin is None:
         logger.handle(record)
     else:

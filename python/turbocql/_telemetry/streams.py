@@ -15,10 +15,10 @@ from weakref import ReferenceType, WeakSet, ref
 
 from ..cluster import _CLUSTER_EVENTS, ClusterEvent
 from .logs import Datacenters
-from .threads import Event, EventThread
+from .threads import EventThread
 
 if TYPE_CHECKING:
-    from .. import _core
+    from .._core import Events, SessionEvent
 
 __all__ = ["AsyncEventStream", "EventStream", "Stream", "Streams"]
 
@@ -174,7 +174,7 @@ if hasattr(os, "register_at_fork"):
 class Streams(EventThread):
     """Delivers events to the streams of a session. Its reference to the session is weak."""
 
-    def __init__(self, events: _core.Events, session: Any) -> None:
+    def __init__(self, events: Events, session: Any) -> None:
         self._datacenters = Datacenters(ref(session))
         self._opening = threading.Lock()
         self._has_ended = False
@@ -191,13 +191,13 @@ class Streams(EventThread):
                 return
         stream.close()
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: SessionEvent) -> None:
         """Puts an event into the streams."""
-        self._nodes_changed |= event[0] in _NODE_EVENTS
-        if event[0] in _CLUSTER_EVENTS:
-            told = _cluster_event(event, self._datacenters)
+        self._nodes_changed |= event.name in _NODE_EVENTS
+        if event.name in _CLUSTER_EVENTS:
+            cluster_event = _cluster_event(event, self._datacenters)
             for stream in self._open_streams():
-                stream.put(told, event[1])
+                stream.put(cluster_event, event.time_s)
 
     def handled(self) -> None:
         """Ranks the nodes again if they have changed."""
@@ -220,11 +220,11 @@ class Streams(EventThread):
         return [stream for stream in streams if stream is not None and not stream.closed]
 
 
-def _cluster_event(event: Event, datacenters: Datacenters) -> ClusterEvent:
-    name, time_s, _, node, fields, _ = event
+def _cluster_event(event: SessionEvent, datacenters: Datacenters) -> ClusterEvent:
+    node, fields = event.node, event.fields
     return ClusterEvent(
-        name,  # type: ignore[arg-type]
-        datetime.fromtimestamp(time_s, timezone.utc),
+        event.name,  # type: ignore[arg-type]
+        datetime.fromtimestamp(event.time_s, timezone.utc),
         node,
         None if node is None else datacenters.of(node),
         UUID(fields["host_id"]) if "host_id" in fields else None,

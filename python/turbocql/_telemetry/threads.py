@@ -12,13 +12,9 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .. import _core
+    from .._core import Events, SessionEvent
 
-__all__ = ["Event", "EventThread"]
-
-Event = tuple[str, float, str, "str | None", dict[str, Any], Any]
-"""The event's name, its time in seconds since 1970, the name of the thread on which it happened,
-the node, the fields, and the `CallOrigin` of the call."""
+__all__ = ["EventThread"]
 
 _FLUSH_S = 1.0
 """When a session is closed, the process forks or the process ends, turbocql waits until events are
@@ -39,7 +35,7 @@ class EventThread:
     Subclasses override `look`, `handle`, `handled` and `finish`, which do nothing here.
     """
 
-    def __init__(self, events: _core.Events, name: str) -> None:
+    def __init__(self, events: Events, name: str) -> None:
         self._events = events
         self._process = os.getpid()
         self._handling = threading.RLock()
@@ -52,7 +48,7 @@ class EventThread:
     def look(self) -> None:
         """Called before events are taken, and twice a second while there are none."""
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: SessionEvent) -> None:
         """Handles an event. An exception of this method is printed, and the thread goes on."""
 
     def handled(self) -> None:
@@ -77,7 +73,7 @@ class EventThread:
             _RUNNING.discard(self)
             self.finish()
 
-    def _take(self) -> list[Event] | None:
+    def _take(self) -> list[SessionEvent] | None:
         """Takes all queued events. If there are none, waits for one, at most until `look` is due.
 
         Returns: `None` if the queue is closed and empty.

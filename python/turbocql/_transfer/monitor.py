@@ -152,11 +152,11 @@ class Monitor:
         """
         if self._failure is not None:
             raise Stopped(f"{type(self._failure).__name__}: {self._failure}") from self._failure
-        succeeded, failed, *_ = self.native.snapshot()
-        failed += self._count_unreadable()
+        counts = self.native.snapshot()
+        failed = counts.failed + self._count_unreadable()
         max_failures = self._max_failures
         if self._max_failure_share is not None:
-            rows = max(_MIN_ROWS_OF_SHARE, self._count_rows_read(), succeeded + failed)
+            rows = max(_MIN_ROWS_OF_SHARE, self._count_rows_read(), counts.succeeded + failed)
             max_failures = int(self._max_failure_share * rows)
         if failed > max_failures:
             self.is_limit_exceeded = True
@@ -177,28 +177,28 @@ class Monitor:
             self.native.stop()
 
     def _progress(self, *, is_last: bool, is_complete: bool) -> Progress:
-        succeeded, failed, bytes_, window, in_flight, retried, batched = self.native.snapshot()
+        counts = self.native.snapshot()
         elapsed_s = time.monotonic() - self._began_at
-        failed += self._count_unreadable()
+        failed = counts.failed + self._count_unreadable()
         earlier_rows = sum(end - first for first, end in self._earlier_acknowledged)
-        total_rows, finished_rows = self._get_total_rows(), succeeded + failed
+        total_rows, finished_rows = self._get_total_rows(), counts.succeeded + failed
         share = None if not total_rows else min(1.0, (earlier_rows + finished_rows) / total_rows)
         left_s = None
         if total_rows and finished_rows:
             left_s = max(0.0, total_rows - earlier_rows - finished_rows) * elapsed_s / finished_rows
         retrying, reason = self.native.trouble() or (0, None)
         return Progress(
-            rows=succeeded,
+            rows=counts.succeeded,
             failed=failed,
-            bytes=bytes_,
-            rows_per_s=succeeded / elapsed_s if elapsed_s else 0.0,
+            bytes=counts.bytes,
+            rows_per_s=counts.succeeded / elapsed_s if elapsed_s else 0.0,
             elapsed_s=elapsed_s,
             left_s=0.0 if is_last else left_s,
             share=1.0 if is_complete and share is not None else share,
-            window=window,
-            in_flight=in_flight,
-            retried=retried,
-            batched=batched,
+            window=counts.window,
+            in_flight=counts.in_flight,
+            retried=counts.retried,
+            batched=counts.batched,
             earlier_rows=earlier_rows,
             ended=is_last,
             retrying=retrying,

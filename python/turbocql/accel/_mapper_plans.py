@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._origin import resolved
 
@@ -65,6 +65,35 @@ class _Unfit(Exception):
     """The reason why a model is left to the driver's own functions."""
 
 
+class ColumnPlan(NamedTuple):
+    """Describes a column of a model, or of a collection's elements, to native code."""
+
+    name: str
+    """The column's name; empty for a column of elements."""
+    column: Any
+    conversions: tuple[str, ...]
+    """The names of the conversions that its `validate`, `to_python` and `to_database` do."""
+    element_plans: list[ColumnPlan]
+    is_container: bool
+    """Whether the column is a set, list or map."""
+    is_map: bool
+    empty_is_null: bool
+    """Whether an empty value counts as null."""
+    calls_default: bool
+    """Whether `has_default` and `get_default` are called, because they are not the driver's."""
+
+
+class ModelPlan(NamedTuple):
+    """Describes a model, whose methods are the driver's own, to native code."""
+
+    columns_of_class: dict[str, Any]
+    columns: list[ColumnPlan]
+    primary: list[int]
+    """The positions of the primary key's columns in the dict."""
+    clustering: list[int]
+    """The positions of the clustering key's columns in the dict."""
+
+
 class Planner:
     """Plans how native code converts the values of models' columns.
 
@@ -118,13 +147,8 @@ class Planner:
             (vars(collection)["_val_is_null"], vars(base)["_val_is_null"]): True,
         }
 
-    def __call__(self, model: Any) -> Any:
-        """Returns the plan of a model for `_core.Mapper`; None if the model is left to the driver.
-
-        The plan is a tuple of five items: the dict of the columns; the plans of the columns; the
-        positions of the primary key's columns in this dict; the positions of the clustering key's
-        columns; and True, which says that the model's methods are the driver's own.
-        """
+    def __call__(self, model: Any) -> ModelPlan | None:
+        """Returns the plan of a model for `_core.Mapper`; None if it is left to the driver."""
         name = f"{model.__module__}.{model.__qualname__}"
         try:
             plan = self._plan(model)
@@ -135,7 +159,7 @@ class Planner:
         self.unfit.pop(name, None)
         return plan
 
-    def _plan(self, model: Any) -> tuple[Any, ...]:
+    def _plan(self, model: Any) -> ModelPlan:
         columns = model._columns
         if not isinstance(columns, dict):
             raise _Unfit("its _columns is not a dict")
@@ -151,7 +175,7 @@ class Planner:
             [names.index(name) for name in part]
             for part in (model._primary_keys, model._clustering_keys)
         ]
-        return columns, column_plans, *keys, True
+        return ModelPlan(columns, column_plans, *keys)
 
     def problem(self) -> str:
         """Returns the reason why every model is left to the driver; empty if there is none.
@@ -173,8 +197,7 @@ class Planner:
                 return f"{cls.__module__}.{cls.__qualname__}.{name} is not the driver's"
         return ""
 
-    def _column(self, name: str, column: Any, model: Any | None) -> Any:
-        """Returns a column's plan: name, column, conversions, plans of element columns, flags."""
+    def _column(self, name: str, column: Any, model: Any | None) -> ColumnPlan:
         cls, attributes = type(column), vars(column)
         _expect_default_lookup(cls)
         conversions = tuple(self._conversion(cls, attributes, method) for method in _METHODS)
@@ -189,14 +212,16 @@ class Planner:
         calls_default = bool(attributes.keys() & {*_DEFAULT_METHODS}) or any(
             _chain(cls, method) != chain for method, chain in self._default_methods.items()
         )
-        flags = (
-            isinstance(column, columns.BaseContainerColumn),
-            isinstance(column, columns.Map),
-            bool(empty_is_null),
-            True,
-            calls_default,
+        return ColumnPlan(
+            name,
+            column,
+            conversions,
+            element_plans,
+            is_container=isinstance(column, columns.BaseContainerColumn),
+            is_map=isinstance(column, columns.Map),
+            empty_is_null=bool(empty_is_null),
+            calls_default=calls_default,
         )
-        return name, column, conversions, element_plans, flags
 
     def _expect_usual(self, name: str, column: Any, model: Any) -> None:
         """Checks that the methods and attributes of a model's column are the driver's own.

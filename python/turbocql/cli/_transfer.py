@@ -183,27 +183,17 @@ def _spooled(files: Sequence[str], form: str | None) -> Iterator[str]:
 
 def _load(data: list[str], table: str, arguments: dict[str, Any]) -> int:
     options = _read_options(arguments)
-    load_arguments = (
-        "create",
-        "key",
-        "clustering",
-        "types",
-        "ttl",
-        "timestamp",
-        "max_errors",
-        "retry_for",
-    )
-    create, key, clustering, types, ttl, timestamp, max_errors, retry_for = map(
-        arguments.pop, load_arguments
-    )
-    for name, setting in (("ttl", ttl), ("timestamp", timestamp)):
-        options[name] = number_or_name(setting)
+    create, types = arguments.pop("create"), arguments.pop("types")
+    key, clustering = arguments.pop("key"), arguments.pop("clustering")
+    for name in ("ttl", "timestamp"):
+        options[name] = number_or_name(arguments.pop(name))
+    max_errors = arguments.pop("max_errors")
     if max_errors is not None:
         options["max_errors"] = _errors(max_errors)
     rate = arguments.pop("rate_limit")
     options["rate_limit"] = float(rate) if rate is not None and _is_number(rate) else rate
     options["batches"] = False if arguments.pop("no_batches") else "auto"
-    options["retry_for_s"] = retry_for
+    options["retry_for_s"] = arguments.pop("retry_for")
     if arguments.pop("resume_if_there"):
         if arguments["resume"] is not None or arguments["checkpoint"] is None:
             raise click.UsageError("--resume-if-there goes with --checkpoint, not with --resume")

@@ -111,6 +111,22 @@ impl BulkOptions {
     }
 }
 
+/// The counts of an `execute_many` at one moment.
+#[pyclass(frozen, get_all, module = "turbocql._core")]
+pub struct BulkSnapshot {
+    succeeded: u64,
+    failed: u64,
+    /// The number of bytes of the values of rows that succeeded.
+    bytes: u64,
+    /// The number of requests that may be in flight.
+    window: usize,
+    in_flight: usize,
+    /// How often rows were sent again, added up over all rows.
+    retried: u64,
+    /// The number of rows that succeeded in a batch with other rows.
+    batched: u64,
+}
+
 /// The progress of an `execute_many`.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct BulkProgress(pub Arc<Progress>);
@@ -123,14 +139,17 @@ impl BulkProgress {
         BulkProgress(Arc::new(Progress::new(keeps_ranges)))
     }
 
-    /// Returns seven numbers in this order: how many rows succeeded; how many rows failed; how many
-    /// bytes the values of the succeeded rows have; how many requests may be in flight; how many
-    /// requests are in flight; how often a row was sent again; and how many rows succeeded in a
-    /// batch with other rows.
-    fn snapshot(&self) -> (u64, u64, u64, usize, usize, u64, u64) {
+    fn snapshot(&self) -> BulkSnapshot {
         let now = self.0.snapshot();
-        let (window, retried) = (now.window, now.retried);
-        (now.succeeded, now.failed, now.bytes, window, now.in_flight, retried, now.batched)
+        BulkSnapshot {
+            succeeded: now.succeeded,
+            failed: now.failed,
+            bytes: now.bytes,
+            window: now.window,
+            in_flight: now.in_flight,
+            retried: now.retried,
+            batched: now.batched,
+        }
     }
 
     /// Stops the bulk: no further row is sent.

@@ -150,6 +150,21 @@ impl SessionState {
     }
 }
 
+/// An event of a session.
+#[pyclass(frozen, get_all, module = "turbocql._core")]
+pub struct SessionEvent {
+    name: &'static str,
+    /// The time of the event, in seconds since 1970.
+    time_s: f64,
+    /// The name of the thread on which the event happened.
+    thread_name: String,
+    /// The address of the node that the event is about.
+    node: Option<String>,
+    fields: Py<PyDict>,
+    /// The `CallOrigin` of the call.
+    origin: Option<Py<PyAny>>,
+}
+
 /// The queue of a session's events. A reference to the queue does not keep the session open.
 #[pyclass(frozen, module = "turbocql._core")]
 pub struct Events(pub Arc<turbocql_engine::Events>);
@@ -159,14 +174,12 @@ impl Events {
     /// Takes all events out of the queue. If the queue is empty, waits at most `limit_s` seconds
     /// for an event. Returns `None` if the queue is empty and closed. When the session is dropped,
     /// its queues are closed.
-    ///
-    /// An event is a tuple `(name, time, name of the thread, node, fields, origin)`.
     fn take<'py>(&self, py: Python<'py>, limit_s: f64) -> PyResult<Option<Bound<'py, PyList>>> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
         let Some(events) = py.detach(|| self.0.take(limit)) else { return Ok(None) };
         let list = PyList::empty(py);
         for event in events {
-            list.append(event_tuple(py, event)?)?;
+            list.append(SessionEvent::new(py, event)?)?;
         }
         Ok(Some(list))
     }
@@ -190,30 +203,38 @@ impl Events {
     }
 }
 
-fn event_tuple(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
-    let fields = PyDict::new(py);
-    for (name, field) in event.fields {
-        match field {
-            Field::Bool(flag) => fields.set_item(name, flag)?,
-            Field::Int(number) => fields.set_item(name, number)?,
-            Field::Seconds(seconds) => fields.set_item(name, seconds)?,
-            Field::Text(text) => fields.set_item(name, text)?,
-            Field::Attempts(attempts) => {
-                if attempts.iter().any(|attempt| attempt.shard.is_some()) {
-                    let shards: Vec<_> = attempts.iter().map(|attempt| attempt.shard).collect();
-                    fields.set_item("shards", shards)?;
+impl SessionEvent {
+    fn new(py: Python<'_>, event: Event) -> PyResult<SessionEvent> {
+        let fields = PyDict::new(py);
+        for (name, field) in event.fields {
+            match field {
+                Field::Bool(flag) => fields.set_item(name, flag)?,
+                Field::Int(number) => fields.set_item(name, number)?,
+                Field::Seconds(seconds) => fields.set_item(name, seconds)?,
+                Field::Text(text) => fields.set_item(name, text)?,
+                Field::Attempts(attempts) => {
+                    if attempts.iter().any(|attempt| attempt.shard.is_some()) {
+                        let shards: Vec<_> = attempts.iter().map(|attempt| attempt.shard).collect();
+                        fields.set_item("shards", shards)?;
+                    }
+                    let attempts = attempts.into_iter().map(|attempt| {
+                        (attempt.node.to_string(), attempt.began, attempt.ended, attempt.error)
+                    });
+                    fields.set_item(name, attempts.collect::<Vec<_>>())?;
                 }
-                let attempts = attempts.into_iter().map(|attempt| {
-                    (attempt.node.to_string(), attempt.began, attempt.ended, attempt.error)
-                });
-                fields.set_item(name, attempts.collect::<Vec<_>>())?;
             }
         }
+        let origin = event.origin.and_then(|origin| {
+            origin.0.downcast_ref::<CallOrigin>().map(|CallOrigin(origin)| origin.clone_ref(py))
+        });
+        let time_s = event.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        Ok(SessionEvent {
+            name: event.name,
+            time_s,
+            thread_name: event.thread,
+            node: event.node.map(|node| node.to_string()),
+            fields: fields.unbind(),
+            origin,
+        })
     }
-    let origin = event.origin.and_then(|origin| {
-        origin.0.downcast_ref::<CallOrigin>().map(|CallOrigin(origin)| origin.clone_ref(py))
-    });
-    let time_s = event.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let node = event.node.map(|node| node.to_string());
-    Ok((event.name, time_s, event.thread, node, fields, origin).into_pyobject(py)?.into_any())
 }

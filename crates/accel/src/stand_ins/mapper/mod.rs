@@ -223,7 +223,7 @@ impl Mapper {
             Err(interrupt) => return Err(interrupt),
         };
         let plan = Plan::new(class, &description)?;
-        let fits = plan.is_usual && plan.columns.len() <= WIDEST && plan.is_current(class);
+        let fits = plan.columns.len() <= WIDEST && plan.is_current(class);
         Ok(Some(if fits { PlanState::Planned(Arc::new(plan)) } else { unfit() }))
     }
 }

@@ -93,10 +93,6 @@ pub struct Column {
     pub is_map: bool,
     /// Whether an empty value counts as null.
     pub empty_is_null: bool,
-    /// Whether the model's attribute with the column's name is the driver's descriptor, and the
-    /// class of the column has the driver's `value_manager`, `db_field_name` and `_val_is_null`.
-    /// Always true for a column of elements.
-    pub is_usual: bool,
     /// Whether `has_default` and `get_default` of the column are called, because at least one of
     /// them is not the driver's.
     pub calls_default: bool,
@@ -113,58 +109,41 @@ struct MethodsDescription {
     to_database: String,
 }
 
-/// Some fields of [`Column`], extracted from a tuple.
-#[derive(FromPyObject)]
-struct ColumnFlags {
-    #[pyo3(item(0))]
-    is_container: bool,
-    #[pyo3(item(1))]
-    is_map: bool,
-    #[pyo3(item(2))]
-    empty_is_null: bool,
-    #[pyo3(item(3))]
-    is_usual: bool,
-    #[pyo3(item(4))]
-    calls_default: bool,
-}
-
-/// The description that `turbocql.accel` makes of a column, extracted from a tuple.
+/// The description that `turbocql.accel` makes of a column: its `ColumnPlan`.
 #[derive(FromPyObject)]
 struct ColumnDescription<'py> {
-    #[pyo3(item(0))]
     name: Bound<'py, PyString>,
-    #[pyo3(item(1))]
     column: Bound<'py, PyAny>,
-    #[pyo3(item(2))]
-    methods: MethodsDescription,
-    #[pyo3(item(3))]
-    inner: Vec<Bound<'py, PyAny>>,
-    #[pyo3(item(4))]
-    flags: ColumnFlags,
+    conversions: MethodsDescription,
+    element_plans: Vec<Bound<'py, PyAny>>,
+    is_container: bool,
+    is_map: bool,
+    empty_is_null: bool,
+    calls_default: bool,
 }
 
 impl Column {
     /// Makes a column from the description that `turbocql.accel` makes.
     fn new(description: &Bound<'_, PyAny>) -> PyResult<Column> {
-        let ColumnDescription { name, column, methods, inner, flags } = description.extract()?;
+        let description: ColumnDescription<'_> = description.extract()?;
+        let (column, conversions) = (description.column, description.conversions);
         let class = column.get_type();
         let attributes = column.getattr("__dict__")?.cast_into_exact::<PyDict>()?;
         Ok(Column {
-            name: name.unbind(),
+            name: description.name.unbind(),
             attribute_count: attributes.len(),
             attributes: attributes.unbind(),
             version: version::of(&class),
             class: class.unbind(),
             column: column.unbind(),
-            validate: Conversion::of(&methods.validate),
-            to_python: Conversion::of(&methods.to_python),
-            to_database: Conversion::of(&methods.to_database),
-            inner: inner.iter().map(Column::new).collect::<PyResult<_>>()?,
-            is_container: flags.is_container,
-            is_map: flags.is_map,
-            empty_is_null: flags.empty_is_null,
-            is_usual: flags.is_usual,
-            calls_default: flags.calls_default,
+            validate: Conversion::of(&conversions.validate),
+            to_python: Conversion::of(&conversions.to_python),
+            to_database: Conversion::of(&conversions.to_database),
+            inner: description.element_plans.iter().map(Column::new).collect::<PyResult<_>>()?,
+            is_container: description.is_container,
+            is_map: description.is_map,
+            empty_is_null: description.empty_is_null,
+            calls_default: description.calls_default,
         })
     }
 
@@ -204,38 +183,27 @@ pub struct Plan {
     /// The indexes of the clustering key's columns.
     pub clustering: Vec<usize>,
     pub table: Mutex<Option<TableName>>,
-    /// Whether [`Column::is_usual`] holds for all columns, and no method of the model that the
-    /// stand-ins imitate was overridden or replaced.
-    pub is_usual: bool,
 }
 
-/// The description that `turbocql.accel` makes of a model, extracted from a tuple.
+/// The description that `turbocql.accel` makes of a model: its `ModelPlan`.
 #[derive(FromPyObject)]
 struct ModelDescription<'py> {
-    #[pyo3(item(0))]
     columns_of_class: Bound<'py, PyDict>,
-    #[pyo3(item(1))]
     columns: Vec<Bound<'py, PyAny>>,
-    #[pyo3(item(2))]
     primary: Vec<usize>,
-    #[pyo3(item(3))]
     clustering: Vec<usize>,
-    #[pyo3(item(4))]
-    is_usual: bool,
 }
 
 impl Plan {
     /// Makes a plan from the description that `turbocql.accel` makes.
     pub fn new(class: &Bound<'_, PyType>, description: &Bound<'_, PyAny>) -> PyResult<Plan> {
-        let ModelDescription { columns_of_class, columns, primary, clustering, is_usual } =
+        let ModelDescription { columns_of_class, columns, primary, clustering } =
             description.extract()?;
-        let columns = columns.iter().map(Column::new).collect::<PyResult<Vec<_>>>()?;
         Ok(Plan {
             version: version::of(class),
             columns_of_class: columns_of_class.unbind(),
             table: Mutex::default(),
-            is_usual: is_usual && columns.iter().all(|column| column.is_usual),
-            columns,
+            columns: columns.iter().map(Column::new).collect::<PyResult<_>>()?,
             primary,
             clustering,
         })
