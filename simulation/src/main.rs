@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use turbocql_simulation::ffi::{Child, Ended};
+use turbocql_simulation::ffi::{Child, Ended, end_at_closed_pipes};
 use turbocql_simulation::returning::{INTERVAL, measure};
 use turbocql_simulation::run::run;
 
@@ -171,6 +171,7 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
 }
 
 fn main() -> ExitCode {
+    end_at_closed_pipes();
     let Some(options) = options() else {
         eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace] [--return REQUESTS SECONDS]");
         return ExitCode::from(2);
