@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::clock::pass;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, LocalRefCell, Mutex};
 
@@ -167,7 +168,7 @@ impl Core {
         let due = self.timers.borrow().iter().map(|(then, _)| *then).min();
         if let Some(due) = due.filter(|_| time_passes && !remote.unpark) {
             drop(remote);
-            crate::time::pass(due);
+            pass(due);
             let mut timers = self.timers.borrow_mut();
             let (now, later) = timers.drain(..).partition(|(then, _)| *then <= due);
             *timers = later;

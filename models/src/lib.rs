@@ -5,8 +5,8 @@
 //! `LoopQueue` and `Notifier` of the native core; and `GilCell` and `Remaining`, which its
 //! iterators use, in their versions for Python without the GIL. The copies have loom's types in
 //! place of std's. Other modules replace the code that those sources call: `executor` replaces
-//! tokio's runtime, `primitives` parts of `tokio::sync` and `futures`, `time` the clock, and
-//! `stand_ins` the session and Python.
+//! tokio's runtime, `primitives` parts of `tokio::sync` and `futures`, `time` and `clock` replace
+//! the clock, and `stand_ins` the session and Python.
 //!
 //! Each test in `models` is a model: loom runs it under every interleaving with at most
 //! [`PREEMPTIONS`] preemptions. Each entry in `mutants` breaks the sources, and names the model
@@ -30,6 +30,7 @@ extern crate self as turbocql_values;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod clock;
 mod executor;
 mod models;
 mod mutants;

@@ -27,6 +27,9 @@ assert concurrent
 
 # These files check how many calls are native. Without quick paths (`SAFE`), fewer calls are native.
 collect_ignore = ["test_bodies.py", "test_extensions.py", "test_status_counts.py"] if SAFE else []
+# The sources of the drivers have libev's module only if they are compiled.
+if importlib.util.find_spec("cassandra.io.libevwrapper") is None:
+    collect_ignore += ["test_sending.py", "test_sending_peers.py"]
 if importlib.util.find_spec("cassandra.tablets") is None:
     collect_ignore.append("test_tablet_plans.py")
 

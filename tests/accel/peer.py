@@ -15,12 +15,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from cassandra import ConsistencyLevel
 from cassandra.connection import DefaultEndPoint
+from cassandra.io import libevreactor
 from cassandra.protocol import QueryMessage
-
-libevreactor = pytest.importorskip("cassandra.io.libevreactor")
 
 HEADER = struct.Struct(">BBhBi")
 OPTIONS, STARTUP, QUERY = 0x05, 0x01, 0x07

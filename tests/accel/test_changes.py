@@ -329,8 +329,6 @@ def test_functions_that_wait_share_a_line() -> None:
     ended = run(sys.executable, "-c", program)
     assert ended.returncode == 0, ended.stderr
     waiting = [line for line in ended.stdout.splitlines() if "it waits for" in line]
-    assert len(waiting) == 1, ended.stdout
-    assert waiting[0].split() == [
-        *("13", "functions", "cqlengine"),
-        *["it", "waits", "for", "cassandra.cqlengine.models", "to", "be", "imported"],
-    ]
+    assert " ".join(" ".join(waiting).split()) == (
+        "13 functions cqlengine it waits for cassandra.cqlengine.models to be imported"
+    )

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cassandra.io import libevreactor
 from tests.accel.answers import answer
 from tests.accel.statements import seams
 
 from turbocql import accel
 
-libevreactor = pytest.importorskip("cassandra.io.libevreactor")
 PUSH, HANDLE_WRITE = (
     f"io.libevreactor.LibevConnection.{name}" for name in ("push", "handle_write")
 )
@@ -34,7 +34,7 @@ class Notifier:
         self.calls += 1
 
 
-class Connection(libevreactor.LibevConnection):  # type: ignore[misc,name-defined]
+class Connection(libevreactor.LibevConnection):  # type: ignore[misc]
     """A connection over a socket of the test. It sends with the driver's methods."""
 
     def __init__(self, own: socket.socket) -> None:

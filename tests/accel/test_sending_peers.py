@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from cassandra.connection import ConnectionBusy, ConnectionShutdown
-from tests.accel.peer import LAST_READ, SMALL_BUFFER, Peer, Requests, connected, libevreactor
+from cassandra.io import libevreactor
+from tests.accel.peer import LAST_READ, SMALL_BUFFER, Peer, Requests, connected
 from tests.accel.statements import seams
 
 from turbocql import accel

@@ -160,7 +160,7 @@ def test_exit_codes_of_wrong_parameters_and_statements(line: Line) -> None:
     assert "error: " in line.fails(1, "query", "SELEC 1")
     assert "nothere" in line.fails(1, "query", f"SELECT * FROM {SPACE}.nothere")
     done = line("query", "SELEC 1")
-    assert len(done.stderr.splitlines()) < 8
+    assert "Traceback" not in done.stderr
     twice = f"SELECT k AS a, k AS a FROM {SPACE}.t"
     assert "two values for 'a'" in line.fails(1, "query", twice, "--format", "jsonl")
     assert "no table 'nothere'" in line.fails(1, "count", f"{SPACE}.nothere")

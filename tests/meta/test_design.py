@@ -112,7 +112,8 @@ def test_the_functions_on_the_page_about_a_call_exist() -> None:
 
 def test_the_rooms_of_design_are_those_of_the_layers() -> None:
     text = DESIGN.read_text(encoding="utf-8")
-    for source, floors in ROOMS.items():
+    for source in ROOMS.keys() - {"simulation/src"}:  # which has a page of its own
+        floors = ROOMS[source]
         name = {"src": "_core", "src/classes": "classes"}.get(source) or source.split("/")[1]
         (line,) = re.findall(rf"^{name} +(\S.*\|.*)$", text, re.MULTILINE)
         listed = [floor.split() for floor in line.split("|")]

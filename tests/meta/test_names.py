@@ -1,8 +1,8 @@
 """Checks that names say what they hold.
 
 Only a small share of the package's names may be vague words, which are in `VAGUE`. No name of the
-package, the crates, the tests and the scripts may be in `RIDDLES`. The checks look at the places
-that bind a name: variables, parameters, functions, classes, import aliases and assigned attributes.
+project may be in `RIDDLES`. The checks look at the places that bind a name: variables, parameters,
+functions, classes, import aliases and assigned attributes.
 A name with leading or trailing underscores also counts as vague if the rest of it is a vague word.
 """
 
@@ -143,8 +143,9 @@ def test_the_package_binds_no_riddle(package_names: list[Name]) -> None:
         pytest.fail(report(riddles(package_names)), pytrace=False)
 
 
-def test_no_test_or_script_binds_a_riddle() -> None:
-    paths = [path for folder in ("tests", "scripts") for path in python_files(ROOT / folder)]
+def test_no_other_python_file_binds_a_riddle() -> None:
+    folders = ("tests", "scripts", "bench", "examples")
+    paths = [path for folder in folders for path in python_files(ROOT / folder)]
     assert {Path(__file__), ROOT / "scripts" / "wheels"} <= {*paths}, "were the files found?"
     bound = riddles(name for path in paths for name in bound_names(path))
     if bound:
@@ -152,7 +153,8 @@ def test_no_test_or_script_binds_a_riddle() -> None:
 
 
 def test_no_crate_defines_a_riddle() -> None:
-    names = [name for path in rust_files("src", "crates") for name in defined_names(path)]
+    folders = ("src", "crates", "simulation/src", "models/src", "fuzz")
+    names = [name for path in rust_files(*folders) for name in defined_names(path)]
     assert len(names) > 5_000, "were the files read?"
     if riddles(names):
         pytest.fail(report(riddles(names)), pytrace=False)

@@ -92,14 +92,13 @@ class _NodeProbes:
     def rows(self) -> list[list[str]]:
         """The cells of the screen's table, as texts: a row for each node."""
         node_cells = []
-        for address, datacenter, rack, state, _, _, _ in node_rows(self.session):
-            latencies = list(self.latencies.get(address, ()))
+        for row in node_rows(self.session):
+            about_node = row[:4]  # the address, the datacenter, the rack, the state
+            latencies = list(self.latencies.get(row[0], ()))
             last = f"{latencies[-1] * 1e3:.2f}" if latencies else "-"
             mean = f"{sum(latencies) / len(latencies) * 1e3:.2f}" if latencies else "-"
             longest = f"{max(latencies) * 1e3:.2f}" if latencies else "-"
-            node_cells.append(
-                [address, datacenter, rack, state, last, mean, longest, _sparkline(latencies)]
-            )
+            node_cells.append([*about_node, last, mean, longest, _sparkline(latencies)])
         return node_cells
 
     def summary(self) -> str:
