@@ -37,19 +37,19 @@ def can_run(version: str) -> str | None:
 def environment(version: str, wheel: Path, requirements: Path | None = None) -> str:
     """Makes the environment with only this wheel and the requirements. Returns its interpreter."""
     root = system(version)
-    place = PLACE / version / "env"
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "bin").mkdir(parents=True)
+    folder = PLACE / version / "env"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "bin").mkdir(parents=True)
     interpreter = f"{root}/usr/bin/python{version}"
-    python = place / "bin" / "python"
+    python = folder / "bin" / "python"
     # CPython takes the path of its executable from `argv[0]`, and looks for `pyvenv.cfg` in the
     # executable's folder and in its parent. So qemu passes the path of `bin/python` as `argv[0]`.
     python.write_text(f'#!/bin/sh\nexec {QEMU} -L {root} -0 "$0" {interpreter} "$@"\n')
     python.chmod(0o755)
-    (place / "pyvenv.cfg").write_text(
+    (folder / "pyvenv.cfg").write_text(
         f"home = {root}/usr/bin\ninclude-system-site-packages = false\nversion = {version}\n"
     )
-    packages = place / "lib" / f"python{version}" / "site-packages"
+    packages = folder / "lib" / f"python{version}" / "site-packages"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pip += ["--target", str(packages), "--only-binary=:all:", "--python-version", version]
     pip += [f"--platform={tag}" for tag in TAGS]

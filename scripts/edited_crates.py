@@ -92,7 +92,7 @@ def edits() -> list[Edit]:
 
     Raises: Unfit, for a patch that does not have the format of edits/README.md.
     """
-    found = []
+    patches = []
     for path in sorted(EDITS.glob("*.patch")):
         text = path.read_text(encoding="utf-8")
         crate = CRATE.search(text)
@@ -104,8 +104,8 @@ def edits() -> list[Edit]:
         count = len(re.findall("^@@ ", text, re.MULTILINE))
         if crate is None or not changes or len(changes) != count:
             raise Unfit(f"edits/{path.name} does not have the form of edits/README.md")
-        found.append(Edit(path.stem, crate[1], crate[2], changes))
-    return found
+        patches.append(Edit(path.stem, crate[1], crate[2], changes))
+    return patches
 
 
 def sides(name: str, hunk: re.Match[str]) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def sources() -> dict[str, tuple[str, Path]]:
     # folders of the registry's sources, and not the folders of the copies.
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*command, "--manifest-path", str(ROOT / "Cargo.toml")],
                 cwd=elsewhere,
                 capture_output=True,
@@ -149,19 +149,22 @@ def sources() -> dict[str, tuple[str, Path]]:
             )
         except FileNotFoundError:
             raise Unfit("cargo was not found: install Rust, from https://rustup.rs") from None
-    if done.returncode:
-        raise Unfit(f"cargo cannot tell where the crates' sources are:\n{done.stderr.strip()}")
-    packages = json.loads(done.stdout)["packages"]
-    return {one["name"]: (one["version"], Path(one["manifest_path"]).parent) for one in packages}
+    if completed.returncode:
+        raise Unfit(f"cargo cannot tell where the crates' sources are:\n{completed.stderr.strip()}")
+    packages = json.loads(completed.stdout)["packages"]
+    return {
+        package["name"]: (package["version"], Path(package["manifest_path"]).parent)
+        for package in packages
+    }
 
 
-def edited(source: Path, wanted: list[Edit]) -> dict[str, str]:
+def edited(source: Path, crate_edits: list[Edit]) -> dict[str, str]:
     """Returns the new text of each file that changes.
 
     Raises: Unfit, if a file is missing, or does not have the text of an edit exactly once.
     """
     texts: dict[str, str] = {}
-    for edit in wanted:
+    for edit in crate_edits:
         for file, old, new in edit.changes:
             if file not in texts:
                 path = source / file
@@ -190,16 +193,16 @@ def write(path: Path, content: bytes) -> None:
 
 def copy(source: Path, target: Path, changed: dict[str, str]) -> None:
     """Copies a crate, with the new texts in `changed`. Removes files that only the copy has."""
-    kept = set()
+    names = set()
     for path in sorted(source.rglob("*")):
         if path.is_dir() or path.name.startswith(".cargo"):
             continue
         name = path.relative_to(source).as_posix()
-        kept.add(name)
+        names.add(name)
         new = changed[name].encode() if name in changed else path.read_bytes()
         write(target / name, new)
     for path in target.rglob("*"):
-        if path.is_file() and path.relative_to(target).as_posix() not in kept:
+        if path.is_file() and path.relative_to(target).as_posix() not in names:
             path.unlink()
 
 
@@ -213,25 +216,25 @@ def apply() -> str:
     by_crate: dict[str, list[Edit]] = {}
     for edit in edits():
         by_crate.setdefault(edit.crate, []).append(edit)
-    names = sorted(edit.name for wanted in by_crate.values() for edit in wanted)
-    known = sources()
-    for crate, wanted in by_crate.items():
-        version, source = known.get(crate, ("none", Path()))
-        for edit in wanted:
+    names = sorted(edit.name for crate_edits in by_crate.values() for edit in crate_edits)
+    crate_sources = sources()
+    for crate, crate_edits in by_crate.items():
+        version, source = crate_sources.get(crate, ("none", Path()))
+        for edit in crate_edits:
             if edit.version != version:
                 raise Unfit(
                     f"edits/{edit.name}.patch is for {crate} {edit.version}, and Cargo.lock has"
                     f" {version}: see whether the edit is still needed, and whether it fits"
                 )
-        texts = edited(source, wanted)
+        texts = edited(source, crate_edits)
         root = texts.get("src/lib.rs") or (source / "src/lib.rs").read_text(encoding="utf-8")
         value = MARKS[crate].format(names=",".join(names))
         texts["src/lib.rs"] = root + MARK.format(value=value)
         copy(source, COPIES / crate, texts)
     if COPIES.is_dir():
-        for left in COPIES.iterdir():
-            if left.name not in by_crate:
-                shutil.rmtree(left)
+        for folder in COPIES.iterdir():
+            if folder.name not in by_crate:
+                shutil.rmtree(folder)
     paths = [(COPIES / crate).relative_to(ROOT).as_posix() for crate in sorted(by_crate)]
     configure(CONFIGURATION.format(paths=json.dumps(paths), names=",".join(names)))
     write(STAMP, hashlib.sha256(repr((MARK, MARKS, edits())).encode()).hexdigest().encode())

@@ -23,7 +23,7 @@ def printed(engine: str, point: str) -> str:
     """Runs a program in its engine's environment, and returns its output."""
     python = ROOT / f".venv-{engine}" / "bin" / "python"
     assert python.exists(), f"make -C {ROOT} .venv-{engine}/.installed"
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(python), f"examples/engines/with_{engine}.py", point],
         cwd=ROOT,
         env={
@@ -36,9 +36,9 @@ def printed(engine: str, point: str) -> str:
         text=True,
         timeout=300,
     )
-    if done.returncode:
-        raise SystemExit(f"with_{engine}.py failed:\n{done.stderr[-4000:]}")
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()) + "\n"
+    if completed.returncode:
+        raise SystemExit(f"with_{engine}.py failed:\n{completed.stderr[-4000:]}")
+    return "\n".join(line.rstrip() for line in completed.stdout.rstrip().splitlines()) + "\n"
 
 
 def written(page: str, engine: str, output: str) -> str:
@@ -49,24 +49,24 @@ def written(page: str, engine: str, output: str) -> str:
         f'<!-- {name} -->\n\n```python title="{name}"\n{program}```\n\n'
         f"It prints:\n\n```text\n{output}```\n\n<!-- end -->"
     )
-    made, count = re.subn(
+    updated, count = re.subn(
         rf"<!-- {re.escape(name)} -->.*?<!-- end -->", lambda _: block, page, flags=re.S
     )
     assert count == 1, f"{PAGE} has no place for {name}"
-    return made
+    return updated
 
 
 def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
-    made = page
+    updated = page
     with Cassandra(heap_mb=512) as cluster:
         for engine in ENGINES:
-            made = written(made, engine, printed(engine, cluster.contact_points[0]))
+            updated = written(updated, engine, printed(engine, cluster.contact_points[0]))
             print(f"with_{engine}.py ran", flush=True)
     if "--check" in sys.argv:
-        print("the page has what they print" if made == page else "the page has something else")
-        return int(made != page)
-    PAGE.write_text(made, encoding="utf-8")
+        print("the page has what they print" if updated == page else "the page has something else")
+        return int(updated != page)
+    PAGE.write_text(updated, encoding="utf-8")
     return 0
 
 

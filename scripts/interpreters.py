@@ -34,14 +34,14 @@ def interpreters(variable: str) -> dict[str, str]:
     Raises: SystemExit for an interpreter that is missing or does not run.
     """
     named = os.environ.get(variable, "").split()
-    found: dict[str, str] = {}
+    executables: dict[str, str] = {}
     for name in named:
         version = version_of(name)
         if version is None:
             fail(f"{variable}: {name} is no CPython that runs")
-        found[version] = name
+        executables[version] = name
     if named:
-        return found
+        return executables
     for version in VERSIONS:
         fitting = (name for name in candidates(version) if version_of(name) == version)
         python = next(fitting, None)
@@ -50,8 +50,8 @@ def interpreters(variable: str) -> dict[str, str]:
                 f"CPython {version} was found neither with pyenv nor on PATH: install it, or say"
                 f' which ones to take: {variable}="python3.12 python3.13"'
             )
-        found[version] = python
-    return found
+        executables[version] = python
+    return executables
 
 
 def candidates(version: str) -> Iterator[str]:
@@ -77,8 +77,8 @@ def version_of(python: str) -> str | None:
         )
     except OSError:
         return None
-    said = ran.stdout.split()
-    return said[1] if ran.returncode == 0 and said[0] == "CPython" else None
+    words = ran.stdout.split()
+    return words[1] if ran.returncode == 0 and words[0] == "CPython" else None
 
 
 def fail(reason: str) -> NoReturn:

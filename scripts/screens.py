@@ -46,8 +46,8 @@ class Pane:
     def __init__(self, home: Path, columns: int, *arguments: str) -> None:
         self._screen = pyte.Screen(columns, 40)
         self._stream = pyte.Stream(self._screen)
-        kept = {name: value for name, value in os.environ.items() if "TURBOCQL" not in name}
-        env = {**kept, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm-256color"}
+        inherited = {name: value for name, value in os.environ.items() if "TURBOCQL" not in name}
+        env = {**inherited, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm-256color"}
         env |= {"XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home), "PAGER": "cat"}
         env |= {"PROMPT_TOOLKIT_NO_CPR": "1"}
         self.child = pexpect.spawn(
@@ -79,22 +79,22 @@ class Pane:
 def _blocks(point: str, home: Path, columns: int) -> list[tuple[str, str, str]]:
     """Returns the screens: a title, the command and the text of each."""
     url = ["--url", point]
-    found = []
+    screens = []
     load = ["load", "items.parquet", "app.items", "--checkpoint", f"c{columns}"]
     pane = Pane(home, columns, *load, "--rate-limit", "9000", *url)
     pane.wait(4)
-    found.append(("A load", " ".join(load), pane.text()))
+    screens.append(("A load", " ".join(load), pane.text()))
     pane.child.kill(signal.SIGINT)
     pane.wait(15)
-    found.append(("Interrupted", "Ctrl-C", pane.text()))
-    again = ["load", "items.parquet", "app.items", "--resume", f"c{columns}"]
-    pane = Pane(home, columns, *again, *url)
+    screens.append(("Interrupted", "Ctrl-C", pane.text()))
+    resume = ["load", "items.parquet", "app.items", "--resume", f"c{columns}"]
+    pane = Pane(home, columns, *resume, *url)
     pane.wait(30)
-    found.append(("Resumed", " ".join(again), pane.text()))
+    screens.append(("Resumed", " ".join(resume), pane.text()))
     wrong = ["query", "SELECT nam FROM app.items WHERE id = 7"]
     pane = Pane(home, columns, *wrong, *url)
     pane.wait(15)
-    found.append(("An error", 'query "SELECT nam FROM app.items WHERE id = 7"', pane.text()))
+    screens.append(("An error", 'query "SELECT nam FROM app.items WHERE id = 7"', pane.text()))
     pane = Pane(home, columns, "shell", "--keyspace", "app", *url)
     pane.wait(3)
     for typed in ("SELECT id, name\r", "FROM items LIMIT 3;\r", "\\x\r", "SELECT * FROM items\r"):
@@ -102,15 +102,15 @@ def _blocks(point: str, home: Path, columns: int) -> list[tuple[str, str, str]]:
         pane.wait(0.7)
     pane.child.send("WHERE id = 7;\r")
     pane.wait(1.5)
-    found.append(("The shell", "shell --keyspace app", pane.text()))
+    screens.append(("The shell", "shell --keyspace app", pane.text()))
     pane.child.sendeof()
     pane.wait(5)
     pane = Pane(home, columns, "top", "--every", "0.2", *url)
     pane.wait(5)
-    found.append(("top", "top", pane.text()))
+    screens.append(("top", "top", pane.text()))
     pane.child.kill(signal.SIGINT)
     pane.wait(5)
-    return found
+    return screens
 
 
 def main() -> None:
@@ -122,8 +122,8 @@ def main() -> None:
         "[The command line](command-line.md).",
         "",
     ]
-    with tempfile.TemporaryDirectory() as made, Cassandra() as cluster:
-        home, point = Path(made), cluster.contact_points[0]
+    with tempfile.TemporaryDirectory() as folder, Cassandra() as cluster:
+        home, point = Path(folder), cluster.contact_points[0]
         subprocess.run(
             [str(PYTHON), "-c", _FILE, str(home / "items.parquet"), str(ROWS)], check=True
         )

@@ -53,10 +53,10 @@ def vendored(sdist: Path, folder: Path) -> Path:
     command = ["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs"]
     run([*command, "--manifest-path", str(source / "Cargo.toml"), str(source / "vendor")], folder)
     check(source, folder)
-    made = DIST / f"{name}-vendored.tar.gz"
-    with tarfile.open(made, "w:gz") as archive:
+    target = DIST / f"{name}-vendored.tar.gz"
+    with tarfile.open(target, "w:gz") as archive:
         archive.add(source, name, filter=without_owner)
-    return made
+    return target
 
 
 def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

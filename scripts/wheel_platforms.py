@@ -123,8 +123,8 @@ def versions_of(elf: ELFFile) -> list[tuple[str, tuple[int, ...]]]:
     if not isinstance(section, GNUVerNeedSection):
         return []
     names = [entry.name for _, entries in section.iter_versions() for entry in entries]
-    matched = [re.fullmatch(r"([A-Z_]+)_(\d+(?:\.\d+)*)", name) for name in names]
-    return [(each[1], tuple(map(int, each[2].split(".")))) for each in matched if each]
+    matches = [re.fullmatch(r"([A-Z_]+)_(\d+(?:\.\d+)*)", name) for name in names]
+    return [(match[1], tuple(map(int, match[2].split(".")))) for match in matches if match]
 
 
 @functools.cache

@@ -29,51 +29,51 @@ class Docstrings(griffe.Extension):  # type: ignore[misc]
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Adds and converts the docstrings. griffe calls this method."""
         for name, text in json.loads(NATIVE.read_text(encoding="utf-8")).items():
-            thing = pkg[f"_core.{name}"]
-            if thing.docstring is None:
-                thing.docstring = griffe.Docstring(text, parent=thing)
+            definition = pkg[f"_core.{name}"]
+            if definition.docstring is None:
+                definition.docstring = griffe.Docstring(text, parent=definition)
         errors = set(pkg["errors"].members) & set(map(str, pkg["errors"].exports or ()))
-        for thing in list(_walk(pkg)):
-            if thing.docstring is not None:
-                thing.docstring.value = markdown(thing.docstring.value, errors)
-            elif thing.name.startswith("__") and thing.parent.is_class:
+        for definition in list(_walk(pkg)):
+            if definition.docstring is not None:
+                definition.docstring.value = markdown(definition.docstring.value, errors)
+            elif definition.name.startswith("__") and definition.parent.is_class:
                 # Users need no entries for `__slots__` and for special methods without a docstring.
-                if thing.name != "__init__":
-                    del thing.parent.members[thing.name]
-            elif thing.name.startswith("_"):
+                if definition.name != "__init__":
+                    del definition.parent.members[definition.name]
+            elif definition.name.startswith("_"):
                 continue
-            elif _is_offered(thing) and thing.path.startswith("turbocql._core."):
-                griffe.logger.warning(f"{thing.path} has no docstring")
-        for thing in list(_walk(pkg)):
+            elif _is_offered(definition) and definition.path.startswith("turbocql._core."):
+                griffe.logger.warning(f"{definition.path} has no docstring")
+        for definition in list(_walk(pkg)):
             # Users do not construct instances of these private classes: functions return them.
-            if thing.is_class and "._" in thing.path and not _is_offered(thing):
-                thing.members.pop("__init__", None)
+            if definition.is_class and "._" in definition.path and not _is_offered(definition):
+                definition.members.pop("__init__", None)
 
 
 def markdown(text: str, errors: set[str]) -> str:
     """Returns a docstring as Markdown. The names after `Raises:` link to `turbocql.errors`."""
-    done = []
-    for first, *rest in _blocks(text):
+    paragraphs = []
+    for first, *later_lines in _blocks(text):
         label = _LABEL.match(first)
         if first == "Example:":
-            code = textwrap.dedent("\n".join(rest)).strip()
+            code = textwrap.dedent("\n".join(later_lines)).strip()
             language = "pycon" if code.startswith(">>>") else "python"
-            done.append(f"**Example**\n\n```{language}\n{code}\n```")
+            paragraphs.append(f"**Example**\n\n```{language}\n{code}\n```")
         elif first.startswith(("```", "    ")):
-            done.append("\n".join([first, *rest]))
+            paragraphs.append("\n".join([first, *later_lines]))
         elif label:
-            said = " ".join([first[label.end() :], *(line.strip() for line in rest)])
+            body = " ".join([first[label.end() :], *(line.strip() for line in later_lines)])
             if label[1] == "Raises":
-                said = _NAME.sub(lambda found: _linked(found[1], errors), said)
-            done.append(f"**{label[1]}:** {_escaped(said)}")
+                body = _NAME.sub(lambda match: _linked(match[1], errors), body)
+            paragraphs.append(f"**{label[1]}:** {_escaped(body)}")
         else:
-            done.append(_escaped("\n".join([first, *rest])))
-    return "\n\n".join(done)
+            paragraphs.append(_escaped("\n".join([first, *later_lines])))
+    return "\n\n".join(paragraphs)
 
 
 def _escaped(text: str) -> str:
     """Escapes `**` of powers outside of code, because Markdown would read it as bold text."""
-    return _CODE_OR_POWER.sub(lambda found: found[1] or r"\*\*", text)
+    return _CODE_OR_POWER.sub(lambda match: match[1] or r"\*\*", text)
 
 
 def _linked(name: str, errors: set[str]) -> str:
@@ -98,17 +98,21 @@ def _blocks(text: str) -> Iterator[list[str]]:
         yield block
 
 
-def _walk(thing: griffe.Object) -> Iterator[griffe.Object]:
-    yield thing
-    for member in thing.members.values():
+def _walk(definition: griffe.Object) -> Iterator[griffe.Object]:
+    yield definition
+    for member in definition.members.values():
         if not member.is_alias:
             yield from _walk(member)
 
 
-def _is_offered(thing: griffe.Object) -> bool:
+def _is_offered(definition: griffe.Object) -> bool:
     """Returns whether a class, or a member's class, has a public name in a public module."""
-    if not thing.is_class:
-        return thing.parent is not None and thing.parent.is_class and _is_offered(thing.parent)
-    return "._" not in thing.path or any(
-        alias.is_exported and "._" not in name for name, alias in thing.aliases.items()
+    if not definition.is_class:
+        return (
+            definition.parent is not None
+            and definition.parent.is_class
+            and _is_offered(definition.parent)
+        )
+    return "._" not in definition.path or any(
+        alias.is_exported and "._" not in name for name, alias in definition.aliases.items()
     )

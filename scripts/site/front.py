@@ -62,13 +62,13 @@ def written(text: str, *, is_readme: bool, released: bool = RELEASED) -> str:
     """Returns the text of a page with the current text of `INSTALL` and the current commands that
     install extras. In the README, it also has the current addresses of links.
     """
-    text = _INSTALL.sub(lambda found: f"{found[1]}\n{INSTALL[released]}\n{found[2]}", text)
+    text = _INSTALL.sub(lambda match: f"{match[1]}\n{INSTALL[released]}\n{match[2]}", text)
     package = "turbocql" if released else "."
-    text = _EXTRA.sub(lambda found: f"pip install '{package}{found[1]}'", text)
+    text = _EXTRA.sub(lambda match: f"pip install '{package}{match[1]}'", text)
     if is_readme:
         base = f"{REPOSITORY}/blob/main/" if released else ""
-        text = _LINK.sub(lambda found: f"]({base}{found[1]})", text)
-        text = _PICTURE.sub(lambda found: f'{found[1]}="{REPOSITORY}/raw/main/{found[2]}"', text)
+        text = _LINK.sub(lambda match: f"]({base}{match[1]})", text)
+        text = _PICTURE.sub(lambda match: f'{match[1]}="{REPOSITORY}/raw/main/{match[2]}"', text)
     return text
 
 

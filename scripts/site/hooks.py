@@ -69,8 +69,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Links a page to its Markdown, and warns about what the page loads from other sites."""
-    for found in _ELSEWHERE.findall(output):
-        LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, found)
+    for tag in _ELSEWHERE.findall(output):
+        LOG.warning("%s loads something from elsewhere: %s", page.file.src_uri, tag)
     return machines.alternate(output, get_relative_url(page.file.src_uri, page.url))
 
 

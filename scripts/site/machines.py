@@ -29,7 +29,7 @@ def included(markdown: str, root: Path) -> str:
     """Replaces each reference to an included file by the text of that file, and returns the page.
     The names of the files are relative to `root`.
     """
-    return _INCLUDE.sub(lambda found: (root / found[1]).read_text(encoding="utf-8"), markdown)
+    return _INCLUDE.sub(lambda match: (root / match[1]).read_text(encoding="utf-8"), markdown)
 
 
 def plain(markdown: str, texts: Mapping[str, str]) -> str:
@@ -38,7 +38,7 @@ def plain(markdown: str, texts: Mapping[str, str]) -> str:
     A reference such as [`Session`][turbocql.Session] becomes the name that it shows. `texts` maps a
     module's name to the text that replaces `::: module`.
     """
-    text = _MODULE.sub(lambda found: texts[found[1]] + "\n", _COMMENT.sub("", markdown))
+    text = _MODULE.sub(lambda match: texts[match[1]] + "\n", _COMMENT.sub("", markdown))
     return _REFERENCE.sub(r"\1", text).strip() + "\n"
 
 
@@ -89,17 +89,17 @@ def _public(of: Any) -> Iterator[Any]:
 
 
 def _member(member: Any) -> str:
-    thing = member.final_target if member.is_alias else member
-    if thing.is_function or thing.is_class:
-        signature = thing.signature()
+    target = member.final_target if member.is_alias else member
+    if target.is_function or target.is_class:
+        signature = target.signature()
         text = f"```\n{signature}\n```" if signature else ""
     else:
-        text = f"`{thing.name}: {thing.annotation}`" if thing.annotation is not None else ""
-    return "\n\n".join(filter(None, [text, _docstring(thing)]))
+        text = f"`{target.name}: {target.annotation}`" if target.annotation is not None else ""
+    return "\n\n".join(filter(None, [text, _docstring(target)]))
 
 
-def _docstring(thing: Any) -> str:
-    return thing.docstring.value.strip() if thing.docstring is not None else ""
+def _docstring(definition: Any) -> str:
+    return definition.docstring.value.strip() if definition.docstring is not None else ""
 
 
 def _entries(entries: list[Any]) -> Iterator[tuple[str, str]]:
@@ -116,9 +116,9 @@ def _entries(entries: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _heading(page: str) -> str:
-    found = re.search(r"^# (.+)$", page, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(r"^# (.+)$", page, re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def _about(page: str) -> str:

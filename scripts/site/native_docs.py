@@ -16,18 +16,18 @@ from turbocql import _core
 
 def docstrings() -> dict[str, str]:
     """Returns the docstrings of all classes, functions and members of classes."""
-    found = {}
-    for name, thing in vars(_core).items():
-        if name.startswith("_") or not callable(thing):
+    texts = {}
+    for name, definition in vars(_core).items():
+        if name.startswith("_") or not callable(definition):
             continue
-        found[name] = inspect.getdoc(thing)
-        if inspect.isclass(thing):
-            for member, value in vars(thing).items():
+        texts[name] = inspect.getdoc(definition)
+        if inspect.isclass(definition):
+            for member, value in vars(definition).items():
                 if isinstance(value, staticmethod | classmethod):
-                    value = getattr(thing, member)
+                    value = getattr(definition, member)
                 if not member.startswith("_"):
-                    found[f"{name}.{member}"] = inspect.getdoc(value)
-    return {name: text for name, text in found.items() if text}
+                    texts[f"{name}.{member}"] = inspect.getdoc(value)
+    return {name: text for name, text in texts.items() if text}
 
 
 if __name__ == "__main__":

@@ -149,15 +149,15 @@ class Browser:
 
         Raises: RuntimeError if the function raises.
         """
-        done = self.call(
+        result = self.call(
             "Runtime.evaluate",
             expression=f"({function})({', '.join(map(json.dumps, arguments))})",
             returnByValue=True,
             awaitPromise=True,
         )
-        if "exceptionDetails" in done:
-            raise RuntimeError(done["exceptionDetails"]["exception"]["description"])
-        return done["result"].get("value")
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"]["exception"]["description"])
+        return result["result"].get("value")
 
     def close(self) -> None:
         """Ends Chromium."""

@@ -1,16 +1,18 @@
 //! The program `simulate`, which runs seeds of the simulation.
 //!
-//!     simulate FIRST LAST [--jobs N] [--trace]
+//!     simulate FIRST LAST [--jobs N] [--trace] [--twice]
 //!     simulate FIRST LAST --return REQUESTS SECONDS
 //!
 //! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST. Each run has a separate
 //! process. If the engine breaks a promise in a run, prints the seed and the last lines of the
 //! run's trace. One promise is that a call ends by its deadline. With `--trace`, runs no kept seed,
-//! and prints the whole trace of each run. With `--return`, runs no kept seed either, and checks
+//! and prints the whole trace of each run. With `--twice`, runs no kept seed, and each other seed in
+//! two processes, whose traces must be equal. With `--return`, runs no kept seed either, and checks
 //! nothing. Instead, keeps REQUESTS requests in flight while a node hangs for SECONDS, and measures
 //! how many requests succeed after the node resumes, and how long they take.
 #![forbid(unsafe_code)]
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -21,6 +23,15 @@ use turbocql_simulation::run::run;
 
 /// The time limit of a run. A run takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// The possible numbers of processes at the same time.
+const JOBS: std::ops::RangeInclusive<usize> = 1..=256;
+
+/// The possible numbers of requests of `--return`.
+const REQUESTS: std::ops::RangeInclusive<u64> = 1..=100_000;
+
+/// The longest hang of `--return`.
+const LONGEST_HANG: Duration = Duration::from_secs(600);
 
 /// Seeds whose runs have found a defect, each with a description of the defect. These seeds are run
 /// before the others.
@@ -51,24 +62,36 @@ struct Options {
     /// The number of lines at the end of a run's trace that are kept.
     kept: usize,
     shows_all: bool,
+    /// Whether each seed is run in two processes.
+    runs_twice: bool,
     /// The arguments of `--return`: the number of requests in flight, and how long a node hangs.
     returning: Option<(u64, Duration)>,
 }
 
 fn options() -> Option<Options> {
     let mut numbers = Vec::new();
-    let mut options =
-        Options { seeds: 1..=1, jobs: 2, kept: 40, shows_all: false, returning: None };
+    let mut options = Options {
+        seeds: 1..=1,
+        jobs: 2,
+        kept: 40,
+        shows_all: false,
+        runs_twice: false,
+        returning: None,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--jobs" => options.jobs = arguments.next()?.parse().ok().filter(|jobs| *jobs > 0)?,
+            "--jobs" => {
+                options.jobs = arguments.next()?.parse().ok().filter(|jobs| JOBS.contains(jobs))?
+            }
             "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            "--twice" => options.runs_twice = true,
             "--return" => {
-                let requests = arguments.next()?.parse().ok()?;
+                let requests: u64 = arguments.next()?.parse().ok()?;
                 let seconds = arguments.next()?.parse().ok()?;
                 let hangs = Duration::try_from_secs_f64(seconds).ok()?;
-                options.returning = Some((requests, hangs)).filter(|(requests, _)| *requests > 0);
+                let is_possible = REQUESTS.contains(&requests) && hangs <= LONGEST_HANG;
+                options.returning = is_possible.then_some((requests, hangs));
                 options.returning?;
             }
             number => numbers.push(number.parse().ok()?),
@@ -89,12 +112,15 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
                 let _ = writeln!(output, "{succeeded} {slowest}");
             }
         })
-        .expect("a child process can be made");
+        .unwrap_or_else(|error| no_process(&error));
         let text = loop {
             match child.poll(LIMIT) {
                 None => std::thread::sleep(Duration::from_millis(1)),
                 Some(Ended::Output(text)) => break text,
-                Some(_) => panic!("seed {seed}: no result"),
+                Some(_) => {
+                    eprintln!("seed {seed}: no result within {LIMIT:?}");
+                    std::process::exit(2);
+                }
             }
         };
         for (number, line) in text.lines().enumerate() {
@@ -116,6 +142,11 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
             slowest / count
         );
     }
+}
+
+fn no_process(error: &std::io::Error) -> ! {
+    eprintln!("no process for a run: {error}; --jobs sets how many run at the same time");
+    std::process::exit(2);
 }
 
 fn report(seed: u64, kept: usize, mut output: impl std::io::Write) {
@@ -144,6 +175,8 @@ struct Totals {
     simulated_s: f64,
     calls: u64,
     failed: u64,
+    /// With `--twice`, the hashes of the traces of seeds that have been run once.
+    hashes: HashMap<u64, String>,
 }
 
 fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
@@ -155,6 +188,16 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     };
     let summary = text.lines().find_map(|line| line.strip_prefix("= "));
     let why = why.or_else(|| summary.is_none().then(|| "it ended early".to_owned()));
+    let hash = summary.and_then(|summary| summary.rsplit(' ').next()).unwrap_or("").to_owned();
+    let differs = options.runs_twice
+        && totals.hashes.remove(&seed).map_or_else(
+            || {
+                totals.hashes.insert(seed, hash.clone());
+                false
+            },
+            |other| other != hash,
+        );
+    let why = why.or_else(|| differs.then(|| "another run had another trace".to_owned()));
     let is_bad = why.is_some() || text.lines().any(|line| line.starts_with('!'));
     totals.bad += u64::from(is_bad);
     if is_bad || options.shows_all {
@@ -173,7 +216,9 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
 fn main() -> ExitCode {
     end_at_closed_pipes();
     let Some(options) = options() else {
-        eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace] [--return REQUESTS SECONDS]");
+        eprintln!(
+            "usage: simulate FIRST LAST [--jobs N] [--trace] [--twice] [--return REQUESTS SECONDS]"
+        );
         return ExitCode::from(2);
     };
     if let Some((in_flight, hangs)) = options.returning {
@@ -182,15 +227,18 @@ fn main() -> ExitCode {
     }
     let began = Instant::now();
     let mut totals = Totals::default();
-    let kept = KEPT.iter().filter(|_| !options.shows_all).map(|(seed, _)| *seed);
-    let mut seeds = kept.chain(options.seeds.clone());
+    let runs_kept = !options.shows_all && !options.runs_twice;
+    let kept = KEPT.iter().filter(|_| runs_kept).map(|(seed, _)| *seed);
+    let times = if options.runs_twice { 2 } else { 1 };
+    let chosen = options.seeds.clone().flat_map(|seed| std::iter::repeat_n(seed, times));
+    let mut seeds = kept.chain(chosen);
     let mut running: Vec<(u64, Child)> = Vec::new();
     loop {
         while running.len() < options.jobs
             && let Some(seed) = seeds.next()
         {
             let child = Child::start(|output| report(seed, options.kept, output));
-            running.push((seed, child.expect("a child process can be made")));
+            running.push((seed, child.unwrap_or_else(|error| no_process(&error))));
         }
         if running.is_empty() {
             break;

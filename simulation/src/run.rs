@@ -191,8 +191,12 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 broken.extend(miscounted(&session.metrics()));
                 sends_bursts.abort();
                 samples.abort();
+                let gate = Arc::downgrade(session.gate());
                 drop((program, session, log));
                 sleep(Duration::from_secs(5)).await;
+                if gate.strong_count() > 0 {
+                    broken.push("the session's memory is not freed".into());
+                }
                 let open = network.open_connections();
                 if open > 0 {
                     broken.push(format!("{open} connections are open after the session's end"));

@@ -53,7 +53,8 @@ struct State {
     /// Whether the program is creating a table. It creates one table at a time, because the nodes
     /// may not agree on the schema while other tables are created.
     is_creating: bool,
-    /// A sentence for each killed node to which the session did not connect in time.
+    /// A sentence for each killed node to which the session did not connect in time, and for each
+    /// call or row that ended twice.
     broken: Vec<String>,
 }
 
@@ -247,7 +248,10 @@ impl Program {
             let Call { action, key, value, .. } = call;
             format!("call {number}: {action:?} key {key} value {value}: {shown}")
         });
-        call.ended = Some((Instant::now(), outcome));
+        let has_ended = call.ended.replace((Instant::now(), outcome)).is_some();
+        if has_ended {
+            state.broken.push(format!("call {number} ended twice"));
+        }
         succeeded
     }
 

@@ -328,7 +328,11 @@ impl Program {
         bulk.push(rows, RowNumbers::From(0));
         bulk.finish();
         let Ok(outcome) = outcome.await else { return false };
+        let failed_count = outcome.failed.len();
         let mut failed: HashMap<u64, EngineError> = outcome.failed.into_iter().collect();
+        if failed.len() < failed_count {
+            self.lock().broken.push("a row of a bulk ended twice".into());
+        }
         let mut all = true;
         for (index, number) in numbers.into_iter().enumerate() {
             let ended = failed.remove(&(index as u64)).map_or(Ok(Outcome::Written), Err);
