@@ -12,7 +12,8 @@ use crate::network::{BOTH, Direction};
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// Faults begin only within this time from the beginning of a run.
+/// Faults begin only within this time from the beginning of a run. In a run with a long outage, the
+/// time is longer by the outage.
 pub const FAULTY: Duration = Duration::from_secs(90);
 
 /// The shortest time from the beginning of a fault until the keepalive closes a silent connection.
@@ -235,10 +236,18 @@ impl Log {
 
 /// Causes faults, one after another. If two tasks run this function, their faults never affect the
 /// same node at the same time.
-pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log) {
-    let began = Instant::now();
+///
+/// If `outage` is some, the first fault that takes a node out of reach lasts so long.
+pub async fn cause(
+    cluster: Cluster,
+    mut random: Random,
+    mut outage: Option<Duration>,
+    trace: Trace,
+    log: Log,
+) {
+    let until = Instant::now() + FAULTY + outage.unwrap_or_default();
     sleep(Duration::from_millis(random.within(0..4000))).await;
-    while began.elapsed() < FAULTY {
+    while Instant::now() < until {
         let node = random.within(0..cluster.size() as u64) as usize;
         if log.is_faulty(node, Instant::now()) {
             sleep(Duration::from_millis(500)).await;
@@ -252,6 +261,9 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
             (_, 1) => random.within(2000..10_000),
             (..) => random.within(10_000..40_000),
         });
+        let is_outage =
+            matches!(fault, Fault::Pause | Fault::Kill | Fault::PowerLoss | Fault::Cut(_));
+        let lasts = outage.take_if(|_| is_outage).unwrap_or(lasts);
         let at = cluster.address(node);
         let happened = Happened { node, at, fault, began: Instant::now(), ended: None };
         let number = {
@@ -276,9 +288,8 @@ pub async fn cause(cluster: Cluster, mut random: Random, trace: Trace, log: Log)
 }
 
 /// Changes the schema now and then, as another client would.
-pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
-    let began = Instant::now();
-    while began.elapsed() < FAULTY {
+pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace, until: Instant) {
+    while Instant::now() < until {
         sleep(Duration::from_millis(random.within(5_000..25_000))).await;
         let node = random.within(0..cluster.size() as u64) as usize;
         cluster.make_table(node);
@@ -287,9 +298,8 @@ pub async fn change_schema(cluster: Cluster, mut random: Random, trace: Trace) {
 }
 
 /// Moves tablets now and then, as a cluster does to balance its load.
-pub async fn migrate_tablets(cluster: Cluster, mut random: Random) {
-    let began = Instant::now();
-    while began.elapsed() < FAULTY {
+pub async fn migrate_tablets(cluster: Cluster, mut random: Random, until: Instant) {
+    while Instant::now() < until {
         sleep(Duration::from_millis(random.within(1_000..8_000))).await;
         cluster.migrate_tablet();
     }

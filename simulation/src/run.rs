@@ -34,6 +34,8 @@ mod part {
     pub const BALANCER: u64 = 102;
     pub const NAMES: u64 = 103;
     pub const RELOCATION: u64 = 104;
+    /// With this number, no kept seed has a long outage.
+    pub const OUTAGE: u64 = 108;
 }
 
 /// The time from the last fault until calls must succeed again. It is long enough for gossip, for
@@ -103,9 +105,12 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let mut broken = Vec::new();
         let (mut calls, mut failed) = (0, 0);
         let (log, bursts) = Log::new();
+        let outage = outage(&mut Random::of_part(seed, part::OUTAGE));
         let cause = |part| {
             let of_faults = Random::of_part(seed, part);
-            tokio::spawn(faults::cause(cluster.clone(), of_faults, trace.clone(), log.clone()))
+            let outage = outage.filter(|_| part == part::FAULTS);
+            let (cluster, trace, log) = (cluster.clone(), trace.clone(), log.clone());
+            tokio::spawn(faults::cause(cluster, of_faults, outage, trace, log))
         };
         let mut faults = vec![cause(part::FAULTS)];
         let happen_together = random.percent(30);
@@ -134,9 +139,15 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 tokio::spawn(observed.clone().follow(events, trace.clone()));
                 let samples = tokio::spawn(observed.clone().sample(session.clone(), nodes));
                 let of_client = Random::of_part(seed, part::OTHER_CLIENT);
-                tokio::spawn(faults::change_schema(cluster.clone(), of_client, trace.clone()));
+                let until = Instant::now() + FAULTY + outage.unwrap_or_default();
+                tokio::spawn(faults::change_schema(
+                    cluster.clone(),
+                    of_client,
+                    trace.clone(),
+                    until,
+                ));
                 let of_balancer = Random::of_part(seed, part::BALANCER);
-                tokio::spawn(faults::migrate_tablets(cluster.clone(), of_balancer));
+                tokio::spawn(faults::migrate_tablets(cluster.clone(), of_balancer, until));
                 let program = Program::new(
                     session.clone(),
                     runtime.clone(),
@@ -146,7 +157,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 );
                 let sends_bursts = tokio::spawn(program.clone().send_bursts(bursts));
                 let relocated = has_names.then_some(&observed);
-                use_session(seed, &program, relocated, faults, &trace, &mut broken).await;
+                use_session(seed, &program, relocated, (faults, until), &trace, &mut broken).await;
                 let history = program.calls();
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
@@ -218,6 +229,11 @@ pub fn run(seed: u64, kept: usize) -> Report {
     })
 }
 
+/// Returns how long a node is out of reach in the few runs that have a long outage.
+fn outage(random: &mut Random) -> Option<Duration> {
+    random.percent(4).then(|| Duration::from_secs(random.within(60..180)))
+}
+
 fn is_failed(call: &crate::history::Call) -> bool {
     matches!(call.ended, Some((_, crate::history::Outcome::Failed(_))))
 }
@@ -246,11 +262,10 @@ async fn use_session(
     seed: u64,
     program: &Program,
     relocated: Option<&Observed>,
-    faults: Vec<JoinHandle<()>>,
+    (faults, until): (Vec<JoinHandle<()>>, Instant),
     trace: &Trace,
     broken: &mut Vec<String>,
 ) {
-    let until = Instant::now() + FAULTY;
     let mut tasks = vec![tokio::spawn(program.clone().watch_nodes(until))];
     tasks.extend((0..6).map(|worker| {
         let random = Random::of_part(seed, part::PROGRAM + worker);
