@@ -90,7 +90,7 @@ unsafe extern "C" fn serialize<T: Serializes>(
         // arguments at indexes below `count` are read. pyo3 does not count this call as one that
         // holds the GIL, so it would free a dropped `Py` only later. The quick path drops no `Py`
         // if it encodes the value. Tests: property/test_safe_path.py,
-        // unit/test_programme_serializers.py. Benchmark: "value: int".
+        // unit/test_single_values.py. Benchmark: "value: int".
         unsafe {
             let is_quick = match (count, names.is_null()) {
                 _ if !QuickPath::Encode.is_on() => false,
