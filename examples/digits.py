@@ -75,7 +75,7 @@ def write(session: turbocql.Session, digits: Any, kept: Any) -> None:
     rows = ((int(i), int(digits.target[i]), pixels[i], embeddings[i]) for i in kept)
     with Meter() as meter:
         report = session.execute_many(INSERT, rows)
-    print(f"wrote {report.succeeded} digits: {meter.per(report.succeeded, 'row', 'rows')}")
+    print(f"wrote {report.succeeded:,} digits: {meter.per(report.succeeded, 'row', 'rows')}")
 
     with Meter() as meter:
         stored = {row.id: row for row in session.execute("SELECT * FROM demo.digits")}

@@ -16,12 +16,14 @@ import pytest
 # Some tests need other environments. Tests of columns, of whole tables and of engines need an
 # environment with pyarrow. Tests of the accelerator and the differential tests need an environment
 # with a Cassandra driver: see `make python-test`. Each engine has its own environment: see `make
-# check-engines`. The cookbook also has its own environment: see `make cookbook`.
+# check-engines`. The cookbook also has its own environment: see `make cookbook`. A test of charts
+# needs matplotlib, which `make demo` and `make test` install.
 ENGINES = {"ray": "ray", "spark": "pyspark", "duckdb": "duckdb", "dask": "dask"}
 collect_ignore = [
     *([] if find_spec("pyarrow") else ["columns", "tables", "engines"]),
     *([] if find_spec("cassandra") else ["accel", "differential"]),
     *([] if find_spec("fastapi") else ["cookbook"]),
+    *([] if find_spec("matplotlib") else ["meta/test_report.py"]),
 ]
 collect_ignore_glob = [
     f"engines/test_{name}*.py" for name, package in ENGINES.items() if not find_spec(package)

@@ -36,7 +36,7 @@ pip install .
 pip install '.[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-Enter a line in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython
+Enter one of these lines in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython
 3.10 or newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes of CPU. No
 other package is needed. For objects of polars or duckdb, add these to the second line.
 """,
