@@ -36,9 +36,9 @@ pip install .
 pip install '.[numpy,files,cli]' pandas   # NumPy, pandas, files, command line
 ```
 
-Enter one of these lines in a checkout: there is no release yet. turbocql is tested on Linux. It needs CPython
-3.10 or newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes of CPU. No
-other package is needed. For objects of polars or duckdb, add these to the second line.
+Enter one of these lines in a checkout: there is no release yet. turbocql is tested on Linux. It
+needs CPython 3.10 or newer, Rust 1.89 or newer and a C compiler; compiling takes about ten minutes
+of CPU. No other package is needed. For objects of polars or duckdb, add these to the second line.
 """,
 }
 """Maps `RELEASED` to the text between the comments `install` and `end of install`."""
