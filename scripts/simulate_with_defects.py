@@ -78,8 +78,21 @@ PLANTED = {
         " > self.limit.load(Ordering::Relaxed) {\n"
         "                break;\n            }\n            match next {\n",
     ),
+    "servers that lose a write": (
+        "simulation/src/cluster/mod.rs",
+        "        *stored = written.max(*stored);\n",
+        "        if written.value % 20 != 3 {\n"
+        "            *stored = written.max(*stored);\n"
+        "        }\n",
+    ),
 }
 """Maps the name of a bug to a file, a text in the file, and the text that replaces it."""
+
+OF_SERVERS = {"servers that lose a write"}
+"""The bugs that are planted in the simulated servers. The simulation must say that these are at
+fault, and must not say so for other defects."""
+SERVERS_AT_FAULT = "the servers: "
+"""How the first line about a failed seed begins if the simulated servers are at fault."""
 
 FOUND = re.compile(r"^seed (\d+):[^\n]*\n(?:  \|[^\n]*\n)*  ! ([^\n]*)", re.MULTILINE)
 """Matches a failed seed in the simulation's output, and the first of its lines that begin with `!`.
@@ -175,7 +188,13 @@ def main() -> int:
             plant(name) if name in PLANTED else take_out(by_name[name])
             output = simulate(last)
             failures = FOUND.findall(output)
-            results[name] = {"seeds": len(failures), "first": failures[0] if failures else None}
+            results[name] = {
+                "seeds": len(failures),
+                "first": failures[0] if failures else None,
+                "servers at fault": sum(
+                    message.startswith(SERVERS_AT_FAULT) for _, message in failures
+                ),
+            }
             RESULTS.write_text(json.dumps(results))
         of = results[name]
         verdict = (
@@ -183,7 +202,10 @@ def main() -> int:
         )
         label = name if name in PLANTED else f"without {name}"
         print(f"{label}: {of['seeds']} of {last} and the kept seeds; {verdict}", flush=True)
-        missed += not of["first"]
+        expected = of["seeds"] if name in OF_SERVERS else 0
+        if of["servers at fault"] != expected:
+            print(f"  servers at fault in {of['servers at fault']} seeds, expected {expected}")
+        missed += not of["first"] or of["servers at fault"] != expected
     return 1 if missed else 0
 
 

@@ -215,6 +215,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
             }
         }
         broken.extend(cluster.defects());
+        // These come first, because they may be the cause of the others.
+        broken.splice(0..0, cluster.mistakes());
         if runtime.in_flight() > 0 {
             broken.push(format!("{} tasks never ended", runtime.in_flight()));
         }

@@ -1,6 +1,7 @@
 """Tests parts of the simulated ScyllaDB without a server: results, statements, tablets, paging."""
 
 import struct
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +13,38 @@ from turbocql.testing.scylla.messages import paging_of, unwrap, wrap
 from turbocql.testing.scylla.murmur3 import routing_key, token_of
 from turbocql.testing.scylla.results import TEXT, Column, Prepared, Rows, metadata_id, rows_of
 from turbocql.testing.scylla.statements import analyse
-from turbocql.testing.scylla.tablets import TabletMap, place_tablets
+from turbocql.testing.scylla.tablets import Replica, Tablet, TabletMap, place_tablets
 
 A, B = Column("ks", "t", "a", TEXT), Column("ks", "t", "b", TEXT)
 NODES = [(UUID(int=1), 4), (UUID(int=2), 2)]
+
+
+# The servers of the simulation in Rust are tested with the same cases.
+CASES = (Path(__file__).parents[2] / "simulation" / "cases" / "scylla.txt").read_text().splitlines()
+
+
+def cases(kind: str) -> list[list[str]]:
+    """Returns the fields of the cases of a kind."""
+    return [fields for fields in map(str.split, CASES) if fields[0] == kind]
+
+
+@pytest.mark.parametrize(("key", "token"), [fields[1:] for fields in cases("token")])
+def test_tokens_are_those_of_the_shared_cases(key: str, token: str) -> None:
+    assert token_of(bytes.fromhex(key.strip("-"))) == int(token)
+
+
+@pytest.mark.parametrize("case", [fields[1:] for fields in cases("tablet")])
+def test_tablets_are_described_as_in_the_shared_cases(case: list[str]) -> None:
+    first, last, replicas, value = case
+    described = Tablet(
+        int(first),
+        int(last),
+        tuple(
+            Replica(0, UUID(host_id), int(shard))
+            for host_id, shard in (replica.split(":") for replica in replicas.split(","))
+        ),
+    )
+    assert described.routing(has_version=False).hex() == value
 
 
 @pytest.mark.parametrize("columns", [[A], [A, B], [A, Column("ks", "other", "b", TEXT)]])

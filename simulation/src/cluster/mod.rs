@@ -5,6 +5,7 @@
 //! changes of the other nodes late, as by gossip.
 
 mod changes;
+mod ledger;
 mod scylla;
 mod serve;
 mod statements;
@@ -27,6 +28,7 @@ use crate::network::Network;
 use crate::random::Random;
 use crate::trace::Trace;
 
+use self::ledger::Ledger;
 pub use self::scylla::{Arrival, SHARD_AWARE_PORT};
 use self::scylla::{NO_SHARD, Scylla};
 pub use self::statements::{BURST, CLAIM, CREATE, KEYSPACE, KEYSPACES, READ, REMADE, SCAN, WRITE};
@@ -111,6 +113,7 @@ struct State {
     /// For each key of the table `claims`, the value that was written first.
     claims: BTreeMap<i64, i64>,
     effects: BTreeMap<i64, Effect>,
+    ledger: Ledger,
     /// The last write time that a coordinator has chosen, in microseconds.
     last_time: i64,
     /// The latest version of the schema.
@@ -218,6 +221,7 @@ impl Cluster {
             nodes,
             claims: BTreeMap::new(),
             effects: BTreeMap::new(),
+            ledger: Ledger::default(),
             last_time: 0,
             schema: 0,
             tables: BTreeMap::new(),
@@ -266,6 +270,12 @@ impl Cluster {
     /// Returns how often and when each value was written on the servers.
     pub fn effects(&self) -> BTreeMap<i64, Effect> {
         self.lock().effects.clone()
+    }
+
+    /// Returns a sentence for each mistake that the servers made by themselves. These sentences
+    /// begin with "the servers: ".
+    pub fn mistakes(&self) -> Vec<String> {
+        self.lock().ledger.mistakes()
     }
 
     /// Returns the answers with which nodes refused something.

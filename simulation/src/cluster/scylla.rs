@@ -58,6 +58,22 @@ fn shard_of(token: i64, shards: u16) -> u16 {
     ((u128::from(biased) * u128::from(shards)) >> 64) as u16
 }
 
+/// Returns the value of `tablets-routing-v1` for a tablet. A replica is a host id and a shard.
+fn routing_value(first: i64, last: i64, replicas: &[(Vec<u8>, u16)]) -> Vec<u8> {
+    let mut listed = (replicas.len() as i32).to_be_bytes().to_vec();
+    for (host_id, shard) in replicas {
+        let mut replica = Vec::new();
+        put_bytes(&mut replica, Some(host_id));
+        put_bytes(&mut replica, Some(&i32::from(*shard).to_be_bytes()));
+        put_bytes(&mut listed, Some(&replica));
+    }
+    let mut value = Vec::new();
+    put_bytes(&mut value, Some(&first.to_be_bytes()));
+    put_bytes(&mut value, Some(&last.to_be_bytes()));
+    put_bytes(&mut value, Some(&listed));
+    value
+}
+
 impl Scylla {
     /// Decides at random whether the cluster is one of ScyllaDB. If so, returns its settings, and
     /// sets each node's number of shards.
@@ -163,17 +179,10 @@ impl State {
 
     /// Makes the custom payload about a tablet.
     fn routing(&self, tablet: &Tablet) -> Vec<u8> {
-        let mut replicas = (tablet.replicas.len() as i32).to_be_bytes().to_vec();
-        for (node, shard) in &tablet.replicas {
-            let mut replica = Vec::new();
-            put_bytes(&mut replica, Some(&uuid(0x40, self.nodes[*node].host_id)));
-            put_bytes(&mut replica, Some(&i32::from(*shard).to_be_bytes()));
-            put_bytes(&mut replicas, Some(&replica));
-        }
-        let mut value = Vec::new();
-        put_bytes(&mut value, Some(&tablet.first.to_be_bytes()));
-        put_bytes(&mut value, Some(&tablet.last.to_be_bytes()));
-        put_bytes(&mut value, Some(&replicas));
+        let replicas = tablet.replicas.iter();
+        let replicas: Vec<_> =
+            replicas.map(|(node, shard)| (uuid(0x40, self.nodes[*node].host_id), *shard)).collect();
+        let value = routing_value(tablet.first, tablet.last, &replicas);
         let mut payload = 1u16.to_be_bytes().to_vec();
         put_text(&mut payload, "tablets-routing-v1");
         put_bytes(&mut payload, Some(&value));
@@ -279,5 +288,51 @@ impl Cluster {
             .filter(|(key, _)| range.contains(&murmur3(&key.to_be_bytes())))
             .collect();
         rows.into_iter().for_each(|(key, written)| state.apply(to, key, written));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{murmur3, routing_value, shard_of};
+
+    /// The test of the other simulated ScyllaDB, `tests/unit/test_scylla_simulated.py`, reads the
+    /// same cases.
+    const CASES: &str = include_str!("../../cases/scylla.txt");
+
+    fn bytes(text: &str) -> Vec<u8> {
+        let digits = text.trim_matches('-');
+        let pairs = (0..digits.len()).step_by(2);
+        pairs.map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+    }
+
+    fn number(text: &str) -> i64 {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn tokens_shards_and_tablets_are_those_of_the_cases() {
+        let mut kinds = std::collections::BTreeMap::<&str, u32>::new();
+        for line in CASES.lines().filter(|line| !line.starts_with('#')) {
+            let fields: Vec<&str> = line.split(' ').collect();
+            match fields[..] {
+                ["token", key, token] => assert_eq!(murmur3(&bytes(key)), number(token), "{line}"),
+                ["shard", token, shards, shard] => {
+                    let computed = shard_of(number(token), number(shards) as u16);
+                    assert_eq!(i64::from(computed), number(shard), "{line}");
+                }
+                ["tablet", first, last, replicas, value] => {
+                    let replicas: Vec<(Vec<u8>, u16)> = replicas
+                        .split(',')
+                        .map(|replica| replica.split_once(':').unwrap())
+                        .map(|(host_id, shard)| (bytes(host_id), shard.parse().unwrap()))
+                        .collect();
+                    let computed = routing_value(number(first), number(last), &replicas);
+                    assert_eq!(computed, bytes(value), "{line}");
+                }
+                _ => panic!("{line}"),
+            }
+            *kinds.entry(fields[0]).or_default() += 1;
+        }
+        assert!(kinds.into_iter().eq([("shard", 100), ("tablet", 3), ("token", 12)]));
     }
 }

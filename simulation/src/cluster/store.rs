@@ -27,6 +27,12 @@ pub(super) struct Replicas {
     required: usize,
 }
 
+impl Replicas {
+    fn is_majority(&self) -> bool {
+        self.required > self.all.len() / 2
+    }
+}
+
 impl Cluster {
     pub(super) fn replicas(
         &self,
@@ -104,7 +110,12 @@ impl Cluster {
         drop(sender);
         let answered = self.enough(node, &mut answers, replicas.required, deadline).await;
         match answered {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                if replicas.is_majority() {
+                    self.lock().ledger.acknowledge(key, written);
+                }
+                Ok(())
+            }
             Err(answered) => Err(timed_out(
                 0x1100,
                 "Operation timed out",
@@ -148,6 +159,7 @@ impl Cluster {
         consistency: u16,
     ) -> Result<Option<i64>, Failure> {
         let replicas = self.replicas(node, key, consistency)?;
+        let before = self.lock().ledger.newest(key);
         let deadline = Instant::now() + READ_TIMEOUT;
         let (sender, mut answers) = mpsc::unbounded_channel();
         for &replica in &replicas.up {
@@ -187,6 +199,9 @@ impl Cluster {
             drop(sender);
             let repaired = self.enough(node, &mut repaired, behind.len(), deadline).await;
             repaired.map_err(|_| late(required - 1))?;
+        }
+        if replicas.is_majority() {
+            self.lock().ledger.check_read(key, before, latest);
         }
         Ok(latest.map(|written| written.value))
     }
