@@ -62,9 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="print the targets, write nothing; exits with 1 if one is missed",
     )
-    report.add_argument(
-        "--keep", action="store_true", help="also write the overview chart, which is in git"
-    )
+    report.add_argument("--keep", action="store_true", help="also write the parts that are in git")
     args = parser.parse_args(arguments)
     if args.command == "report":
         return _report(args)

@@ -12,7 +12,7 @@ from bench.harness.samples import Sample
 from bench.report import charts
 from bench.report.markdown import escaped, folded, table
 from bench.report.model import Samples, codec_cases, end_to_end, growth, interpreters
-from bench.report.parts import BUILT, CHARTS, DOCS, filled, names
+from bench.report.parts import BUILT, CHARTS, DOCS, filled, names, read
 from bench.report.tables import codec, requests
 from bench.report.tables import growth as growths
 from bench.report.tables.accelerator import accelerator_section
@@ -22,7 +22,11 @@ from bench.report.tables.headline import headline, overview
 from bench.report.tables.losses import losses_section
 from bench.report.tables.whole_tables import whole_tables_about, whole_tables_section
 
-__all__ = ["keep", "write"]
+__all__ = ["IN_GIT", "keep", "write"]
+
+IN_GIT = ("headline", "losses")
+"""The names of the parts whose figures are also in git, in `docs/benchmarks.md`. Git also has the
+overview chart."""
 
 _CHARTS = {
     "codec-values": "Microseconds per call to encode a value, by client",
@@ -60,7 +64,11 @@ def write(
 
 
 def keep(built: Path = BUILT, docs: Path = DOCS) -> None:
-    """Copies the overview chart, the only figures in git, to the documentation's sources."""
+    """Copies the parts of `IN_GIT` and the overview chart to the documentation's sources."""
+    page = docs / "benchmarks.md"
+    written = read(built)
+    parts = {name: written[name] for name in IN_GIT}
+    page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
     for chart in (built / CHARTS / f"overview{theme}.svg" for theme in ("", "-dark")):
         (docs / CHARTS / chart.name).write_bytes(chart.read_bytes())
 

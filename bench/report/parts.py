@@ -1,7 +1,7 @@
 """Puts figures into the documentation's pages. Uses only the standard library.
 
 A part is a piece of Markdown with figures. Its place in a page is between two HTML comments, and
-the first comment names the part. In git, these places only have a text that says which
+the first comment names the part. In git, most of these places only have a text that says which
 figures the site shows there, and how to make them. The site is built with the parts that
 `python -m bench report` has written.
 """
