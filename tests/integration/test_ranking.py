@@ -7,6 +7,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ async def test_a_function_that_raises_later_keeps_the_ranks(
         with caplog.at_level(logging.ERROR, "turbocql.cluster"):
             streams = client.session._streams
             assert streams is not None
-            event: Any = ("node up", 0.0, "", at, {}, None)
+            event: Any = SimpleNamespace(name="node up", time_s=0.0, node=at, fields={})
             streams.handle(event)
             streams.handled()
             (record,) = [r for r in caplog.records if getattr(r, "event", "") == "ranking failed"]
