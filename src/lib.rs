@@ -101,7 +101,7 @@ mod _core {
     use turbocql_accel::stand_ins::response::events::ThreadEvents;
     #[pymodule_export]
     use turbocql_accel::stand_ins::response::{
-        QueryStandIn, RequestSender, ResponseStandIn, Responses,
+        CreateStandIn, FutureMaker, QueryStandIn, RequestSender, ResponseStandIn, Responses,
     };
     #[pymodule_export]
     use turbocql_accel::stand_ins::result::ResultStandIn;

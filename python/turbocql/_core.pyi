@@ -335,6 +335,22 @@ class ResponseStandIn:
     def function(self) -> Any: ...
     def counts(self) -> tuple[int, int]: ...
 
+class FutureMaker:
+    def __init__(
+        self,
+        responses: Responses,
+        classes: tuple[type[Any], type[Any], type[Any], type[Any], type[Any], type[Any]],
+        values: tuple[Any, Any, Any],
+        new_object: Any,
+        token_classes: tuple[type[Any], type[Any], type[Any]] | None,
+        names: dict[str, Any],
+    ) -> None: ...
+
+class CreateStandIn:
+    def __init__(self, original: Any, usual: Usual, maker: FutureMaker) -> None: ...
+    def function(self) -> Any: ...
+    def counts(self) -> tuple[int, int]: ...
+
 class ReturnStandIn:
     def __init__(
         self,

@@ -38,6 +38,7 @@ _FUTURES = {
     )
 }
 _FUTURES |= {"pool.HostConnection.borrow_connection", "cluster.ResponseFuture._query"}
+_FUTURES |= {"cluster.Session._create_response_future"}
 """Methods that the accelerator replaces only if it knows their sources. It knows those of the
 current scylla-driver and of both releases of cassandra-driver."""
 LEFT: dict[str, set[str]] = {

@@ -34,7 +34,7 @@ OWN = {
                 "._serializers_module",
                 "._serializers_state",
             ),
-            *("._checked", "._concurrent", "._frames", "._policies", "._pools"),
+            *("._checked", "._concurrent", "._creating", "._frames", "._policies", "._pools"),
             *("._querying", "._responses", "._sending", "._thread_events"),
             "._sources",
             *("._start", "._statements", "._variable"),

@@ -77,6 +77,12 @@ class Checked:
                 where = f"{owner.__module__}.{owner.__name__}.{name}"
                 raise NotReplaced(f"the driver has no {where}")
 
+    def include(self, other: Checked) -> None:
+        """Watches also what `other` watches."""
+        for owner, attributes in other._attributes.items():
+            self._attributes.setdefault(owner, {}).update(attributes)
+        self._entries.extend(entry for entry in other._entries if entry not in self._entries)
+
     def problem(self) -> str:
         """Returns which watched attribute has been replaced; an empty text if none has."""
         for owner, attributes in self._attributes.items():

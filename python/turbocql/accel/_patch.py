@@ -124,6 +124,8 @@ class Driver:
         self._dialect: str | None = None
         self.pools: Any = None
         """What `_pools.py` has made for the groups that borrow connections."""
+        self.responses: Any = None
+        """What `_responses.py` has made for the groups that make futures."""
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +12,11 @@ from ._checked import Checked, loaded
 from ._frames import expect_fields
 from ._origin import NotReplaced
 from ._patch import Driver, Group, Patch
-from ._pools import Borrowing, Returning
-from ._querying import Querying
 from ._sources import Sources
 from ._statements import CLUSTER
 from ._thread_events import thread_events
 
-__all__ = ["response_groups", "result_sets"]
+__all__ = ["Responses", "native_responses", "result_sets"]
 
 _SOURCES: dict[str, tuple[str, ...]] = {
     "_start_timer": ("a4fd3cc5d61c",),
@@ -99,60 +98,81 @@ class Responses(Group):
     names = tuple(f"cluster.ResponseFuture.{name}" for name in _SOURCES | _OF_SCYLLA)
 
     def patches(self, driver: Driver) -> list[Patch]:
-        cluster = loaded("cluster")
-        sources = Sources()
-        checked = Checked(sources)
-        owner = cluster.ResponseFuture
-        is_scylla = "_routing_token" in sources.source(cluster, "ResponseFuture.__init__")
-        digests = _SOURCES | (_OF_SCYLLA if is_scylla else _OF_CASSANDRA)
-        originals = {
-            name: checked.expect(cluster, f"ResponseFuture.{name}", digests[name])
-            for name in digests
-        }
-        for name, known in _IMITATED.items():
-            module, _, function = name.partition(".")
-            checked.expect(loaded(module), function, known)
-        checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
-        expect_fields(checked, owner, _ATTRIBUTES)
-        checked.add_entry(cluster, "time", time)
-        checked.add_entry(cluster, "ResultMessage", driver.protocol.ResultMessage)
-        checked.add_entry(cluster, "log", cluster.log)
-        for name, number in (("RESULT_KIND_VOID", 1), ("RESULT_KIND_ROWS", 2)):
-            if vars(cluster).get(name) != number:
-                raise NotReplaced(f"cassandra.cluster.{name} has been replaced")
-            checked.add_entry(cluster, name, vars(cluster)[name])
-        events = thread_events(cluster, checked)
-        sets = result_sets(cluster, checked)
-        responses = _core.Responses(
-            owner,
-            events,
-            cluster._NOT_SET,
-            time,
-            loaded("policies").NoSpeculativeExecutionPlan,
-            driver.protocol.ResultMessage,
-            cluster.log,
-            sets,
-            is_scylla,
-        )
-        usual, of_classes = checked.usual(), checked.usual(with_entries=False)
+        native = native_responses(driver)
+        usual, of_classes = native.checked.usual(), native.checked.usual(with_entries=False)
         patches = []
-        for name, original in originals.items():
+        for name, original in native.originals.items():
             usual_of_method = usual if name in _USE_MODULE else of_classes
-            stand_in = _core.ResponseStandIn(original, responses, usual_of_method, name)
+            stand_in = _core.ResponseStandIn(original, native.responses, usual_of_method, name)
             replacement = stand_in.function()
             patches.append(
                 Patch(
-                    owner,
+                    loaded("cluster").ResponseFuture,
                     name,
                     f"cluster.ResponseFuture.{name}",
                     replacement,
                     stand_in.counts,
-                    problem=checked.problem,
+                    problem=native.checked.problem,
                 )
             )
         return patches
 
 
-def response_groups() -> list[Group]:
-    """All groups that patch futures and pools."""
-    return [Responses(), Returning(), Borrowing(), Querying()]
+@dataclass(frozen=True)
+class NativeResponses:
+    """What the groups that make futures share."""
+
+    responses: _core.Responses
+    checked: Checked
+    """What `responses` depends on."""
+    originals: dict[str, Any]
+    """The driver's methods of `ResponseFuture` that are replaced, by their names."""
+
+
+def native_responses(driver: Driver) -> NativeResponses:
+    """Returns the object with which native code makes and ends futures. All groups share it.
+
+    Raises: NotReplaced, if turbocql does not know the driver's futures.
+    """
+    if driver.responses is None:
+        driver.responses = _new_responses(driver)
+    native: NativeResponses = driver.responses
+    return native
+
+
+def _new_responses(driver: Driver) -> NativeResponses:
+    cluster = loaded("cluster")
+    sources = Sources()
+    checked = Checked(sources)
+    owner = cluster.ResponseFuture
+    is_scylla = "_routing_token" in sources.source(cluster, "ResponseFuture.__init__")
+    digests = _SOURCES | (_OF_SCYLLA if is_scylla else _OF_CASSANDRA)
+    originals = {
+        name: checked.expect(cluster, f"ResponseFuture.{name}", digests[name]) for name in digests
+    }
+    for name, known in _IMITATED.items():
+        module, _, function = name.partition(".")
+        checked.expect(loaded(module), function, known)
+    checked.expect_none(owner, "__setattr__", "__getattribute__", "__getattr__")
+    expect_fields(checked, owner, _ATTRIBUTES)
+    checked.add_entry(cluster, "time", time)
+    checked.add_entry(cluster, "ResultMessage", driver.protocol.ResultMessage)
+    checked.add_entry(cluster, "log", cluster.log)
+    for name, number in (("RESULT_KIND_VOID", 1), ("RESULT_KIND_ROWS", 2)):
+        if vars(cluster).get(name) != number:
+            raise NotReplaced(f"cassandra.cluster.{name} has been replaced")
+        checked.add_entry(cluster, name, vars(cluster)[name])
+    events = thread_events(cluster, checked)
+    sets = result_sets(cluster, checked)
+    responses = _core.Responses(
+        owner,
+        events,
+        cluster._NOT_SET,
+        time,
+        loaded("policies").NoSpeculativeExecutionPlan,
+        driver.protocol.ResultMessage,
+        cluster.log,
+        sets,
+        is_scylla,
+    )
+    return NativeResponses(responses, checked, originals)

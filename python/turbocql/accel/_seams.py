@@ -11,6 +11,7 @@ from .. import _core
 from ._bodies import Bodies
 from ._concurrent import CONCURRENT, concurrent_groups
 from ._connections import connection_groups
+from ._creating import response_groups
 from ._frames import frame_groups
 from ._marshal import marshal_groups
 from ._origin import NotReplaced, expect_own, expect_parameters, function
@@ -18,7 +19,6 @@ from ._patch import Driver, Group, Patch
 from ._plans import WATCHED
 from ._policies import policy_groups
 from ._readers import Entry
-from ._responses import response_groups
 from ._results import NamedRows, Results
 from ._sending import LIBEV, sending_groups
 

@@ -36,9 +36,15 @@ impl Responses {
         names: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<bool> {
         let Some(values) = sorted(arguments, names, &PARAMETERS) else { return Ok(false) };
+        self.initialize(&values.map(|value| value.map(|value| &**value)))
+    }
+
+    /// Does what `ResponseFuture.__init__` does with the values of `PARAMETERS`, the future first.
+    /// Returns false if that method must be called; nothing has happened then.
+    pub fn initialize<'py>(&self, values: &[Option<&Bound<'py, PyAny>>; 16]) -> PyResult<bool> {
         // The driver passes a retry policy. If a caller passes none, the driver's method is called:
         // the parameter's default is an object that only the driver has.
-        let [Some(future), Some(session), Some(message), Some(query), Some(timeout), ..] = values
+        let &[Some(future), Some(session), Some(message), Some(query), Some(timeout), ..] = values
         else {
             return Ok(false);
         };
@@ -49,7 +55,7 @@ impl Responses {
         }
         let py = future.py();
         let none = py.None().into_bound(py);
-        let or_none = |position: usize| values[position].map_or(&none, |value| &**value);
+        let or_none = |position: usize| values[position].unwrap_or(&none);
         // As in the driver, a falsy argument counts as missing.
         let chosen = |position: usize| -> PyResult<Option<&Bound<'py, PyAny>>> {
             let value = or_none(position);
@@ -77,7 +83,7 @@ impl Responses {
         state.set(pyo3::intern!(py, "prepared_statement"), or_none(6))?;
         if self.is_scylla {
             let metadata = match values[14] {
-                Some(metadata) if !metadata.is(&self.not_set) => (**metadata).clone(),
+                Some(metadata) if !metadata.is(&self.not_set) => metadata.clone(),
                 _ => PyList::empty(py).into_any(),
             };
             state.set(pyo3::intern!(py, "_bound_result_metadata"), metadata)?;

@@ -3,10 +3,12 @@
 //! Futures stay objects of the driver's class, with all the attributes that the driver sets.
 
 mod callbacks;
+mod creating;
 mod ending;
 pub mod events;
 mod making;
 mod querying;
+mod token;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,6 +18,7 @@ use super::counts::Counts;
 use super::result_set::ResultSets;
 use super::usual::Usual;
 use crate::ffi::call::{self, StandIn};
+pub use creating::{CreateStandIn, FutureMaker};
 use events::ThreadEvents;
 pub use querying::{QueryStandIn, RequestSender};
 
