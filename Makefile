@@ -184,7 +184,7 @@ docs-screens: docs ## opens each page of build/site in Chromium, wide and narrow
 loom: prerequisites ## the queues, lanes, wakes and cancels of requests under every interleaving of threads, with loom; 20 seconds
 	cargo test --locked --manifest-path models/Cargo.toml --target-dir target/models --lib
 
-simulate: build/edits | prerequisites ## the engine against a simulated cluster, network and clock, from seeds; SEEDS="1 1000" for others, SIMULATE_ARGS="--trace" for the story
+simulate: build/edits | prerequisites ## the engine against a simulated cluster, network and clock, from seeds; SEEDS="1 1000" or SEEDS=7 for others, SIMULATE_ARGS="--trace" for the story
 	cargo run --locked --release --manifest-path simulation/Cargo.toml --target-dir target/simulation -- $(or $(SEEDS),1 1000) $(SIMULATE_ARGS)
 
 simulate-defects: build/edits | prerequisites ## the simulation with one defect after another (edits of the ScyllaDB driver left out, planted bugs), each of which seeds must find; 20 minutes, goes on where it was interrupted
@@ -193,7 +193,7 @@ simulate-defects: build/edits | prerequisites ## the simulation with one defect 
 rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
 	cargo run --locked --manifest-path simulation/Cargo.toml --target-dir target -- 1 100
-	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat
+	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat --test endings
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

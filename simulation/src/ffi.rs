@@ -108,7 +108,7 @@ pub enum Ended {
 
 impl Child {
     /// Starts a child process that calls `work` and then ends. The bytes that `work` writes to its
-    /// argument are the output of the process.
+    /// argument are the output of the process. The system ends the process when this process ends.
     ///
     /// Each run needs a child process of its own, so that no state of an earlier run affects it.
     pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {
@@ -117,6 +117,7 @@ impl Child {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(std::io::Error::last_os_error());
         }
+        let parent = std::process::id();
         // SAFETY: this process has one thread, so no lock can be held by another thread.
         let process = unsafe { libc::fork() };
         // SAFETY: both descriptors are new, and each is owned by one file.
@@ -125,6 +126,7 @@ impl Child {
             -1 => Err(std::io::Error::last_os_error()),
             0 => {
                 drop(output);
+                end_with(parent);
                 work(input);
                 // SAFETY: `_exit` ends the child process, so none of its state is used again.
                 unsafe { libc::_exit(0) }
@@ -164,5 +166,15 @@ impl Child {
         } else {
             Ended::Output(text)
         })
+    }
+}
+
+/// Makes the system kill this process when its parent ends.
+fn end_with(parent: u32) {
+    // SAFETY: the call only sets a number of this process. simulation/tests/endings.rs ends a
+    // parent, and looks whether its child ends.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if std::os::unix::process::parent_id() != parent {
+        std::process::abort();
     }
 }

@@ -1,32 +1,43 @@
-//! The program `simulate`, which runs seeds of the simulation.
-//!
-//!     simulate FIRST LAST [--jobs N] [--trace]
-//!     simulate FIRST LAST --return REQUESTS SECONDS
+//! The program `simulate`, which runs seeds of the simulation. `USAGE` has its arguments.
 //!
 //! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST. Each run has a separate
 //! process. If the engine breaks a promise in a run, prints the seed and the last lines of the
-//! run's trace. One promise is that a call ends by its deadline. With `--trace`, runs no kept seed,
-//! and prints the whole trace of each run. With `--return`, runs no kept seed either, and checks
-//! nothing. Instead, keeps REQUESTS requests in flight while a node hangs for SECONDS, and measures
-//! how many requests succeed after the node resumes, and how long they take.
+//! run's trace. One promise is that a call ends by its deadline. The program then exits with 1, and
+//! after wrong arguments or an error with 2.
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use turbocql_simulation::ffi::{Child, Ended, end_at_closed_pipes};
 use turbocql_simulation::returning::{INTERVAL, measure};
 use turbocql_simulation::run::run;
 
+const USAGE: &str = "\
+usage: simulate FIRST [LAST] [--jobs N] [--trace] [--break HOW]
+       simulate FIRST [LAST] --return REQUESTS SECONDS
+
+Runs the kept seeds, and each seed from FIRST to LAST. Without LAST, runs one seed.
+
+  --jobs N         run N seeds at the same time (2)
+  --trace          run no further kept seeds, and print the whole trace of each run
+  --break HOW      end each run badly, to test the reports: `panic`, `crash`, `hang` or `sleep`
+  --return REQUESTS SECONDS
+                   check nothing. Keep REQUESTS requests in flight while a node hangs for SECONDS,
+                   and measure how many succeed after the node resumes, and how long they take";
+
 /// The time limit of a run. A run takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The possible numbers of processes at the same time.
-const JOBS: std::ops::RangeInclusive<usize> = 1..=256;
+const JOBS: RangeInclusive<usize> = 1..=256;
 
 /// The possible numbers of requests of `--return`.
-const REQUESTS: std::ops::RangeInclusive<u64> = 1..=100_000;
+const REQUESTS: RangeInclusive<u64> = 1..=100_000;
 
 /// The longest hang of `--return`.
 const LONGEST_HANG: Duration = Duration::from_secs(600);
@@ -54,62 +65,132 @@ const KEPT: &[(u64, &str)] = &[
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];
 
+/// How a run ends after its checks, instead of by itself.
+#[derive(Clone, Copy)]
+enum Break {
+    Panic,
+    Crash,
+    /// Uses the CPU without an end.
+    Hang,
+    /// Waits without an end.
+    Sleep,
+}
+
+impl FromStr for Break {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Break, ()> {
+        match name {
+            "panic" => Ok(Break::Panic),
+            "crash" => Ok(Break::Crash),
+            "hang" => Ok(Break::Hang),
+            "sleep" => Ok(Break::Sleep),
+            _ => Err(()),
+        }
+    }
+}
+
 struct Options {
-    seeds: std::ops::RangeInclusive<u64>,
+    seeds: RangeInclusive<u64>,
     jobs: usize,
     /// The number of lines at the end of a run's trace that are kept.
     kept: usize,
     shows_all: bool,
+    breaks: Option<Break>,
     /// The arguments of `--return`: the number of requests in flight, and how long a node hangs.
     returning: Option<(u64, Duration)>,
 }
 
-fn options() -> Option<Options> {
+/// Reads the next argument, which belongs to the option `of`.
+fn value<T: FromStr>(
+    of: &str,
+    arguments: &mut impl Iterator<Item = String>,
+    is_possible: impl FnOnce(&T) -> bool,
+) -> Result<T, String> {
+    let text = arguments.next().ok_or_else(|| format!("{of} needs a further argument"))?;
+    let value = text.parse().ok().filter(is_possible);
+    value.ok_or_else(|| format!("{of} cannot be {text:?}"))
+}
+
+/// Returns the options, or a text that says what is wrong with the arguments.
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut numbers = Vec::new();
-    let mut options =
-        Options { seeds: 1..=1, jobs: 2, kept: 40, shows_all: false, returning: None };
-    let mut arguments = std::env::args().skip(1);
+    let mut options = Options {
+        seeds: 1..=1,
+        jobs: 2,
+        kept: 40,
+        shows_all: false,
+        breaks: None,
+        returning: None,
+    };
+    // The options that are not for `--return`.
+    let mut of_runs = Vec::new();
     while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--jobs" => {
-                options.jobs = arguments.next()?.parse().ok().filter(|jobs| JOBS.contains(jobs))?
-            }
+        let of = argument.as_str();
+        if ["--jobs", "--trace", "--break"].contains(&of) {
+            of_runs.push(of.to_owned());
+        }
+        match of {
+            "--jobs" => options.jobs = value(of, &mut arguments, |jobs| JOBS.contains(jobs))?,
             "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            "--break" => options.breaks = Some(value(of, &mut arguments, |_| true)?),
             "--return" => {
-                let requests: u64 = arguments.next()?.parse().ok()?;
-                let seconds = arguments.next()?.parse().ok()?;
-                let hangs = Duration::try_from_secs_f64(seconds).ok()?;
-                let is_possible = REQUESTS.contains(&requests) && hangs <= LONGEST_HANG;
-                options.returning = is_possible.then_some((requests, hangs));
-                options.returning?;
+                let requests = value(of, &mut arguments, |count| REQUESTS.contains(count))?;
+                let seconds = value(of, &mut arguments, |seconds| {
+                    (0.0..=LONGEST_HANG.as_secs_f64()).contains(seconds)
+                })?;
+                options.returning = Some((requests, Duration::from_secs_f64(seconds)));
             }
-            number => numbers.push(number.parse().ok()?),
+            _ => numbers
+                .push(of.parse().map_err(|_| format!("{of:?} is neither an option nor a seed"))?),
         }
     }
-    let [first, last] = numbers[..] else { return None };
-    options.seeds = first..=last;
-    (first <= last).then_some(options)
+    options.seeds = match numbers[..] {
+        [seed] => seed..=seed,
+        [first, last] if first <= last => first..=last,
+        [first, last] => return Err(format!("the last seed, {last}, is below the first, {first}")),
+        _ => return Err(format!("one or two seeds are needed, not {}", numbers.len())),
+    };
+    match of_runs.first() {
+        Some(other) if options.returning.is_some() => Err(format!("--return excludes {other}")),
+        _ => Ok(options),
+    }
+}
+
+/// Prints a line. If this is impossible, for example because a disk is full, ends the program.
+fn print(line: impl Display) {
+    if let Err(error) = writeln!(std::io::stdout(), "{line}") {
+        fail(&format!("standard output takes no line: {error}"));
+    }
+}
+
+fn fail(why: &str) -> ! {
+    let _ = writeln!(std::io::stderr(), "simulate: {why}");
+    std::process::exit(2);
+}
+
+fn start(seed: u64, work: impl FnOnce(std::fs::File)) -> Child {
+    Child::start(work).unwrap_or_else(|error| {
+        fail(&format!("no process for seed {seed}: {error}; --jobs sets how many run at a time"))
+    })
 }
 
 /// Runs the measurement of `--return` with each seed, and prints the means over all seeds.
 fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
     let mut sums: Vec<(f64, f64)> = Vec::new();
     for seed in options.seeds.clone() {
-        let mut child = Child::start(|mut output| {
+        let mut child = start(seed, |mut output| {
             let measured = measure(seed, in_flight, hangs);
             for (succeeded, slowest) in measured.succeeded.iter().zip(measured.slowest) {
                 let _ = writeln!(output, "{succeeded} {slowest}");
             }
-        })
-        .unwrap_or_else(|error| no_process(&error));
+        });
         let text = loop {
             match child.poll(LIMIT) {
                 None => std::thread::sleep(Duration::from_millis(1)),
                 Some(Ended::Output(text)) => break text,
-                Some(_) => {
-                    eprintln!("seed {seed}: no result within {LIMIT:?}");
-                    std::process::exit(2);
-                }
+                Some(Ended::Signal(number, _)) => fail(&format!("seed {seed}: signal {number}")),
+                Some(Ended::Limit(_)) => fail(&format!("seed {seed}: it did not end")),
             }
         };
         for (number, line) in text.lines().enumerate() {
@@ -125,21 +206,29 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
     let count = (options.seeds.end() - options.seeds.start()) as f64 + 1.0;
     for (number, (succeeded, slowest)) in sums.iter().enumerate() {
         let from = INTERVAL * number as u32;
-        println!(
+        print(format_args!(
             "{from:.2?} after the return: {:.0} % of the requests, 99 of 100 within {:.0} ms",
             succeeded / count,
             slowest / count
-        );
+        ));
     }
 }
 
-fn no_process(error: &std::io::Error) -> ! {
-    eprintln!("no process for a run: {error}; --jobs sets how many run at the same time");
-    std::process::exit(2);
-}
-
-fn report(seed: u64, kept: usize, mut output: impl std::io::Write) {
-    let run = run(seed, kept);
+/// Runs a seed in this process, and writes the result. A line about a broken promise begins with
+/// `!`, a line of the trace with `|`, and the line with the figures with `=`.
+fn report(seed: u64, options: &Options, mut output: std::fs::File) {
+    let run = run(seed, options.kept);
+    match options.breaks {
+        Some(Break::Panic) => panic!("as demanded"),
+        Some(Break::Crash) => std::process::abort(),
+        Some(Break::Hang) => loop {
+            std::hint::spin_loop();
+        },
+        Some(Break::Sleep) => loop {
+            std::thread::park();
+        },
+        None => {}
+    }
     let mut text = String::new();
     for line in &run.trace {
         text += &format!("| {line}\n");
@@ -169,7 +258,6 @@ struct Totals {
 }
 
 fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
-    totals.seeds += 1;
     let (text, why) = match ended {
         Ended::Output(text) => (text, None),
         Ended::Signal(number, text) => (text, Some(format!("signal {number}"))),
@@ -178,12 +266,14 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     let summary = text.lines().find_map(|line| line.strip_prefix("= "));
     let why = why.or_else(|| summary.is_none().then(|| "it ended early".to_owned()));
     let is_bad = why.is_some() || text.lines().any(|line| line.starts_with('!'));
+    totals.seeds += 1;
     totals.bad += u64::from(is_bad);
     if is_bad || options.shows_all {
-        println!("seed {seed}: {}", summary.unwrap_or(""));
-        text.lines().filter(|line| !line.starts_with('=')).for_each(|line| println!("  {line}"));
+        print(format_args!("seed {seed}: {}", summary.unwrap_or("")));
+        let lines = text.lines().filter(|line| !line.starts_with('='));
+        lines.for_each(|line| print(format_args!("  {line}")));
         if let Some(why) = why {
-            println!("  ! {why}");
+            print(format_args!("  ! {why}"));
         }
     }
     let mut numbers = summary.unwrap_or("").split(' ').map(|word| word.parse().unwrap_or(0.0));
@@ -194,10 +284,12 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
 
 fn main() -> ExitCode {
     end_at_closed_pipes();
-    let Some(options) = options() else {
-        eprintln!("usage: simulate FIRST LAST [--jobs N] [--trace] [--return REQUESTS SECONDS]");
-        return ExitCode::from(2);
-    };
+    if std::env::args().skip(1).any(|argument| argument == "--help" || argument == "-h") {
+        print(USAGE);
+        return ExitCode::SUCCESS;
+    }
+    let options = options(std::env::args().skip(1))
+        .unwrap_or_else(|wrong| fail(&format!("{wrong}\n{USAGE}")));
     if let Some((in_flight, hangs)) = options.returning {
         measure_returns(&options, in_flight, hangs);
         return ExitCode::SUCCESS;
@@ -211,8 +303,8 @@ fn main() -> ExitCode {
         while running.len() < options.jobs
             && let Some(seed) = seeds.next()
         {
-            let child = Child::start(|output| report(seed, options.kept, output));
-            running.push((seed, child.unwrap_or_else(|error| no_process(&error))));
+            let child = start(seed, |output| report(seed, &options, output));
+            running.push((seed, child));
         }
         if running.is_empty() {
             break;
@@ -230,7 +322,7 @@ fn main() -> ExitCode {
         }
     }
     let took = began.elapsed().as_secs_f64();
-    println!(
+    print(format_args!(
         "{} seeds, {:.1} a second; {:.1} simulated hours; {} calls, {} failed by faults; {} seeds \
          break a promise",
         totals.seeds,
@@ -239,6 +331,6 @@ fn main() -> ExitCode {
         totals.calls,
         totals.failed,
         totals.bad
-    );
+    ));
     if totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
