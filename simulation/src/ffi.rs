@@ -93,7 +93,9 @@ pub struct Child {
     process: libc::pid_t,
     output: File,
     text: Vec<u8>,
-    began: Instant,
+    /// How long the process exists, without the time in which this process was stopped.
+    age: Duration,
+    polled: Instant,
 }
 
 /// How a child process ended.
@@ -102,16 +104,23 @@ pub enum Ended {
     Output(String),
     /// A signal ended it. Before the signal, it had written this output.
     Signal(c_int, String),
-    /// It was still running at the limit, and was killed.
+    /// It has used the CPU for as long as it may, and the system ended it.
+    CpuLimit(String),
+    /// It was still there at the limit of `poll`, and was killed.
     Limit(String),
 }
 
+/// The most that the time between two polls adds to the age of a child. A longer time means that
+/// this process was stopped, and its children too: by Ctrl-Z, or with the whole machine.
+const LONGEST_STEP: Duration = Duration::from_secs(1);
+
 impl Child {
     /// Starts a child process that calls `work` and then ends. The bytes that `work` writes to its
-    /// argument are the output of the process. The system ends the process when this process ends.
+    /// argument are the output of the process. The system ends the process when it has used the CPU
+    /// for `cpu_seconds`, and when this process ends.
     ///
     /// Each run needs a child process of its own, so that no state of an earlier run affects it.
-    pub fn start(work: impl FnOnce(File)) -> std::io::Result<Child> {
+    pub fn start(cpu_seconds: u32, work: impl FnOnce(File)) -> std::io::Result<Child> {
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for the two descriptors.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -127,6 +136,7 @@ impl Child {
             0 => {
                 drop(output);
                 end_with(parent);
+                limit_cpu(cpu_seconds);
                 work(input);
                 // SAFETY: `_exit` ends the child process, so none of its state is used again.
                 unsafe { libc::_exit(0) }
@@ -134,37 +144,39 @@ impl Child {
             _ => {
                 // SAFETY: the descriptor is open. The call makes its reads non-blocking.
                 unsafe { libc::fcntl(ends[0], libc::F_SETFL, libc::O_NONBLOCK) };
-                Ok(Child { process, output, text: Vec::new(), began: Instant::now() })
+                let (text, polled) = (Vec::new(), Instant::now());
+                Ok(Child { process, output, text, age: Duration::ZERO, polled })
             }
         }
     }
 
-    /// Returns how the process ended, or `None` if it still runs. Kills it if it runs longer than
+    /// Returns how the process ended, or `None` if it still runs. Kills it if it exists longer than
     /// `limit`.
     pub fn poll(&mut self, limit: Duration) -> Option<Ended> {
-        let is_open = matches!(
-            self.output.read_to_end(&mut self.text),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock
-        );
+        self.age += self.polled.elapsed().min(LONGEST_STEP);
+        self.polled = Instant::now();
+        let _ = self.output.read_to_end(&mut self.text);
         let mut status = 0;
-        let late = self.began.elapsed() > limit;
-        if late {
-            // SAFETY: the process is a child that was not waited for yet.
-            unsafe { libc::kill(self.process, libc::SIGKILL) };
-        }
-        let options = if late || !is_open { 0 } else { libc::WNOHANG };
         // SAFETY: the process is a child that was not waited for yet.
-        if unsafe { libc::waitpid(self.process, &mut status, options) } != self.process {
+        let ended = unsafe { libc::waitpid(self.process, &mut status, libc::WNOHANG) };
+        let is_late = ended != self.process && self.age > limit;
+        if is_late {
+            // SAFETY: the process is a child that was not waited for yet. The second call returns
+            // soon, because the first one ends the process.
+            unsafe {
+                libc::kill(self.process, libc::SIGKILL);
+                libc::waitpid(self.process, &mut status, 0);
+            }
+        } else if ended != self.process {
             return None;
         }
         let _ = self.output.read_to_end(&mut self.text);
         let text = String::from_utf8_lossy(&self.text).into_owned();
-        Some(if late {
-            Ended::Limit(text)
-        } else if libc::WIFSIGNALED(status) {
-            Ended::Signal(libc::WTERMSIG(status), text)
-        } else {
-            Ended::Output(text)
+        Some(match status {
+            _ if is_late => Ended::Limit(text),
+            _ if !libc::WIFSIGNALED(status) => Ended::Output(text),
+            _ if libc::WTERMSIG(status) == libc::SIGXCPU => Ended::CpuLimit(text),
+            _ => Ended::Signal(libc::WTERMSIG(status), text),
         })
     }
 }
@@ -176,5 +188,18 @@ fn end_with(parent: u32) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if std::os::unix::process::parent_id() != parent {
         std::process::abort();
+    }
+}
+
+/// Makes SIGXCPU end this process when it has used the CPU for this many seconds.
+fn limit_cpu(seconds: u32) {
+    let seconds = libc::rlim_t::from(seconds);
+    // When the process ignores the signal, SIGKILL follows.
+    let limit = libc::rlimit { rlim_cur: seconds, rlim_max: seconds + 5 };
+    // SAFETY: `limit` is a valid structure. simulation/tests/endings.rs has a run that exceeds its
+    // limit. The default action of SIGXCPU runs no code of this process.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CPU, &limit);
+        libc::signal(libc::SIGXCPU, libc::SIG_DFL);
     }
 }

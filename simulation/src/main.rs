@@ -18,20 +18,25 @@ use turbocql_simulation::returning::{INTERVAL, measure};
 use turbocql_simulation::run::run;
 
 const USAGE: &str = "\
-usage: simulate FIRST [LAST] [--jobs N] [--trace] [--break HOW]
+usage: simulate FIRST [LAST] [--jobs N] [--trace] [--limit SECONDS] [--break HOW]
        simulate FIRST [LAST] --return REQUESTS SECONDS
 
 Runs the kept seeds, and each seed from FIRST to LAST. Without LAST, runs one seed.
 
   --jobs N         run N seeds at the same time (2)
   --trace          run no further kept seeds, and print the whole trace of each run
+  --limit SECONDS  the time for which a run may use the CPU (60)
   --break HOW      end each run badly, to test the reports: `panic`, `crash`, `hang` or `sleep`
   --return REQUESTS SECONDS
                    check nothing. Keep REQUESTS requests in flight while a node hangs for SECONDS,
                    and measure how many succeed after the node resumes, and how long they take";
 
-/// The time limit of a run. A run takes a fraction of a second.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The usual limit for the time in which a run uses the CPU. A run uses it for a fraction of a
+/// second. This time does not depend on what else the machine does.
+const CPU_SECONDS: u32 = 60;
+
+/// The limit for the time that a run takes on the clock. It is for a run that waits forever.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The possible numbers of processes at the same time.
 const JOBS: RangeInclusive<usize> = 1..=256;
@@ -96,6 +101,7 @@ struct Options {
     /// The number of lines at the end of a run's trace that are kept.
     kept: usize,
     shows_all: bool,
+    cpu_seconds: u32,
     breaks: Option<Break>,
     /// The arguments of `--return`: the number of requests in flight, and how long a node hangs.
     returning: Option<(u64, Duration)>,
@@ -120,6 +126,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         jobs: 2,
         kept: 40,
         shows_all: false,
+        cpu_seconds: CPU_SECONDS,
         breaks: None,
         returning: None,
     };
@@ -127,12 +134,13 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     let mut of_runs = Vec::new();
     while let Some(argument) = arguments.next() {
         let of = argument.as_str();
-        if ["--jobs", "--trace", "--break"].contains(&of) {
+        if ["--jobs", "--trace", "--limit", "--break"].contains(&of) {
             of_runs.push(of.to_owned());
         }
         match of {
             "--jobs" => options.jobs = value(of, &mut arguments, |jobs| JOBS.contains(jobs))?,
             "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            "--limit" => options.cpu_seconds = value(of, &mut arguments, |limit| *limit > 0)?,
             "--break" => options.breaks = Some(value(of, &mut arguments, |_| true)?),
             "--return" => {
                 let requests = value(of, &mut arguments, |count| REQUESTS.contains(count))?;
@@ -169,8 +177,8 @@ fn fail(why: &str) -> ! {
     std::process::exit(2);
 }
 
-fn start(seed: u64, work: impl FnOnce(std::fs::File)) -> Child {
-    Child::start(work).unwrap_or_else(|error| {
+fn start(seed: u64, options: &Options, work: impl FnOnce(std::fs::File)) -> Child {
+    Child::start(options.cpu_seconds, work).unwrap_or_else(|error| {
         fail(&format!("no process for seed {seed}: {error}; --jobs sets how many run at a time"))
     })
 }
@@ -179,7 +187,7 @@ fn start(seed: u64, work: impl FnOnce(std::fs::File)) -> Child {
 fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
     let mut sums: Vec<(f64, f64)> = Vec::new();
     for seed in options.seeds.clone() {
-        let mut child = start(seed, |mut output| {
+        let mut child = start(seed, options, |mut output| {
             let measured = measure(seed, in_flight, hangs);
             for (succeeded, slowest) in measured.succeeded.iter().zip(measured.slowest) {
                 let _ = writeln!(output, "{succeeded} {slowest}");
@@ -190,7 +198,9 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
                 None => std::thread::sleep(Duration::from_millis(1)),
                 Some(Ended::Output(text)) => break text,
                 Some(Ended::Signal(number, _)) => fail(&format!("seed {seed}: signal {number}")),
-                Some(Ended::Limit(_)) => fail(&format!("seed {seed}: it did not end")),
+                Some(Ended::CpuLimit(_) | Ended::Limit(_)) => {
+                    fail(&format!("seed {seed}: it did not end"))
+                }
             }
         };
         for (number, line) in text.lines().enumerate() {
@@ -261,6 +271,9 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     let (text, why) = match ended {
         Ended::Output(text) => (text, None),
         Ended::Signal(number, text) => (text, Some(format!("signal {number}"))),
+        Ended::CpuLimit(text) => {
+            (text, Some(format!("no end within {} s of CPU time", options.cpu_seconds)))
+        }
         Ended::Limit(text) => (text, Some(format!("no end within {LIMIT:?}"))),
     };
     let summary = text.lines().find_map(|line| line.strip_prefix("= "));
@@ -303,7 +316,7 @@ fn main() -> ExitCode {
         while running.len() < options.jobs
             && let Some(seed) = seeds.next()
         {
-            let child = start(seed, |output| report(seed, &options, output));
+            let child = start(seed, &options, |output| report(seed, &options, output));
             running.push((seed, child));
         }
         if running.is_empty() {

@@ -25,7 +25,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 
 /// Makes a run end badly, and returns what the program prints of it.
 fn ended_badly(how: &str) -> String {
-    let (code, output, _) = run(&[SEED, "--trace", "--break", how]);
+    let (code, output, _) = run(&[SEED, "--trace", "--limit", "4", "--break", how]);
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("1 seeds break a promise"), "{output}");
     output
@@ -37,6 +37,11 @@ fn a_run_that_crashes_is_reported() {
 }
 
 #[test]
+fn a_run_that_exceeds_its_cpu_time_is_reported() {
+    assert!(ended_badly("hang").contains("  ! no end within 4 s of CPU time\n"));
+}
+
+#[test]
 fn wrong_arguments_are_refused() {
     for (arguments, why) in [
         (&[][..], "one or two seeds are needed, not 0"),
@@ -45,6 +50,7 @@ fn wrong_arguments_are_refused() {
         (&["one"], "\"one\" is neither an option nor a seed"),
         (&["1", "--jobs"], "--jobs needs a further argument"),
         (&["1", "--jobs", "0"], "--jobs cannot be \"0\""),
+        (&["1", "--limit", "0"], "--limit cannot be \"0\""),
         (&["1", "--return", "1", "1", "--jobs", "1"], "--return excludes --jobs"),
         (&["1", "--trace", "--return", "1", "1"], "--return excludes --trace"),
         (&["1", "--return", "1", "NaN"], "--return cannot be \"NaN\""),
