@@ -137,9 +137,11 @@ impl Child {
                 drop(output);
                 end_with(parent);
                 limit_cpu(cpu_seconds);
-                work(input);
+                // A panic must not run the code of the parent that comes after this call.
+                let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(input)));
                 // SAFETY: `_exit` ends the child process, so none of its state is used again.
-                unsafe { libc::_exit(0) }
+                // simulation/tests/endings.rs has a run that panics.
+                unsafe { libc::_exit(if ended.is_ok() { 0 } else { 101 }) }
             }
             _ => {
                 // SAFETY: the descriptor is open. The call makes its reads non-blocking.

@@ -1,9 +1,9 @@
 //! The program `simulate`, which runs seeds of the simulation. `USAGE` has its arguments.
 //!
 //! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST. Each run has a separate
-//! process. If the engine breaks a promise in a run, prints the seed and the last lines of the
-//! run's trace. One promise is that a call ends by its deadline. The program then exits with 1, and
-//! after wrong arguments or an error with 2.
+//! process. If the engine breaks a promise in a run, prints the seed, the last lines of the run's
+//! trace, and the command that prints the whole trace. One promise is that a call ends by its
+//! deadline. The program then exits with 1, and after wrong arguments or an error with 2.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
@@ -224,9 +224,26 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
     }
 }
 
+/// Makes a panic write a line about itself to the output of this process. Otherwise, tokio would
+/// hide the panics of many tasks, and the text of the others would not say which seed it is about.
+fn report_panics(output: &std::fs::File) {
+    let output = output.try_clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        let mut text = format!("! a panic: {}\n", panic.to_string().replace('\n', " "));
+        let backtrace = std::backtrace::Backtrace::capture();
+        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+            backtrace.to_string().lines().for_each(|line| text += &format!("| {line}\n"));
+        }
+        if let Ok(mut output) = output.as_ref() {
+            let _ = output.write_all(text.as_bytes());
+        }
+    }));
+}
+
 /// Runs a seed in this process, and writes the result. A line about a broken promise begins with
 /// `!`, a line of the trace with `|`, and the line with the figures with `=`.
 fn report(seed: u64, options: &Options, mut output: std::fs::File) {
+    report_panics(&output);
     let run = run(seed, options.kept);
     match options.breaks {
         Some(Break::Panic) => panic!("as demanded"),
@@ -283,11 +300,19 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     totals.bad += u64::from(is_bad);
     if is_bad || options.shows_all {
         print(format_args!("seed {seed}: {}", summary.unwrap_or("")));
-        let lines = text.lines().filter(|line| !line.starts_with('='));
-        lines.for_each(|line| print(format_args!("  {line}")));
+        let (story, others): (Vec<&str>, Vec<&str>) = text
+            .lines()
+            .filter(|line| !line.starts_with('='))
+            .partition(|line| line.starts_with('|'));
+        story.iter().chain(&others).for_each(|line| print(format_args!("  {line}")));
         if let Some(why) = why {
             print(format_args!("  ! {why}"));
         }
+    }
+    if is_bad && !options.shows_all {
+        print(format_args!(
+            "  the whole story: make simulate SEEDS=\"{seed} {seed}\" SIMULATE_ARGS=--trace"
+        ));
     }
     let mut numbers = summary.unwrap_or("").split(' ').map(|word| word.parse().unwrap_or(0.0));
     totals.simulated_s += numbers.next().unwrap_or(0.0);

@@ -32,6 +32,13 @@ fn ended_badly(how: &str) -> String {
 }
 
 #[test]
+fn a_run_that_panics_is_reported() {
+    let output = ended_badly("panic");
+    assert!(output.contains("  ! a panic: panicked at src/main.rs"), "{output}");
+    assert!(output.contains(": as demanded\n  ! it ended early\n"), "{output}");
+}
+
+#[test]
 fn a_run_that_crashes_is_reported() {
     assert!(ended_badly("crash").contains("  ! signal 6\n"));
 }
@@ -39,6 +46,14 @@ fn a_run_that_crashes_is_reported() {
 #[test]
 fn a_run_that_exceeds_its_cpu_time_is_reported() {
     assert!(ended_badly("hang").contains("  ! no end within 4 s of CPU time\n"));
+}
+
+#[test]
+fn the_report_names_the_command_that_prints_the_trace() {
+    let (code, output, _) = run(&[SEED, "--break", "panic"]);
+    assert_eq!(code, Some(1));
+    let command = "  the whole story: make simulate SEEDS=\"101 101\" SIMULATE_ARGS=--trace\n";
+    assert!(output.contains(command), "{output}");
 }
 
 #[test]
