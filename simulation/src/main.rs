@@ -1,6 +1,6 @@
 //! The program `simulate`, which runs seeds of the simulation. `USAGE` has its arguments.
 //!
-//! Runs the kept seeds (`KEPT`), then each seed from FIRST to LAST. Each run has a separate
+//! Runs the kept seeds (`KEPT`), then each other seed from FIRST to LAST. Each run has a separate
 //! process. If the engine breaks a promise in a run, prints the seed, the last lines of the run's
 //! trace, and the command that prints the whole trace. One promise is that a call ends by its
 //! deadline. The program then exits with 1, and after wrong arguments or an error with 2.
@@ -165,6 +165,10 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     }
 }
 
+fn is_kept(seed: u64) -> bool {
+    KEPT.iter().any(|(kept, _)| *kept == seed)
+}
+
 /// Prints a line. If this is impossible, for example because a disk is full, ends the program.
 fn print(line: impl Display) {
     if let Err(error) = writeln!(std::io::stdout(), "{line}") {
@@ -278,7 +282,11 @@ fn report(seed: u64, options: &Options, mut output: std::fs::File) {
 #[derive(Default)]
 struct Totals {
     seeds: u64,
+    /// How many of the seeds are kept ones.
+    kept: u64,
     bad: u64,
+    /// How many of the bad seeds are kept ones.
+    bad_kept: u64,
     simulated_s: f64,
     calls: u64,
     failed: u64,
@@ -296,10 +304,17 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     let summary = text.lines().find_map(|line| line.strip_prefix("= "));
     let why = why.or_else(|| summary.is_none().then(|| "it ended early".to_owned()));
     let is_bad = why.is_some() || text.lines().any(|line| line.starts_with('!'));
+    let is_kept = is_kept(seed);
     totals.seeds += 1;
+    totals.kept += u64::from(is_kept);
     totals.bad += u64::from(is_bad);
+    totals.bad_kept += u64::from(is_bad && is_kept);
     if is_bad || options.shows_all {
-        print(format_args!("seed {seed}: {}", summary.unwrap_or("")));
+        print(format_args!(
+            "seed {seed}{}: {}",
+            if is_kept { " (kept)" } else { "" },
+            summary.unwrap_or("")
+        ));
         let (story, others): (Vec<&str>, Vec<&str>) = text
             .lines()
             .filter(|line| !line.starts_with('='))
@@ -335,7 +350,8 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let mut totals = Totals::default();
     let kept = KEPT.iter().filter(|_| !options.shows_all).map(|(seed, _)| *seed);
-    let mut seeds = kept.chain(options.seeds.clone());
+    let others = options.seeds.clone().filter(|seed| options.shows_all || !is_kept(*seed));
+    let mut seeds = kept.chain(others);
     let mut running: Vec<(u64, Child)> = Vec::new();
     loop {
         while running.len() < options.jobs
@@ -361,14 +377,16 @@ fn main() -> ExitCode {
     }
     let took = began.elapsed().as_secs_f64();
     print(format_args!(
-        "{} seeds, {:.1} a second; {:.1} simulated hours; {} calls, {} failed by faults; {} seeds \
-         break a promise",
+        "{} seeds, {} of them kept; {:.1} a second; {:.1} simulated hours; {} calls, {} failed by \
+         faults; {} seeds break a promise, {} of them kept",
         totals.seeds,
+        totals.kept,
         totals.seeds as f64 / took,
         totals.simulated_s / 3600.0,
         totals.calls,
         totals.failed,
-        totals.bad
+        totals.bad,
+        totals.bad_kept
     ));
     if totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
