@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turbocql_engine::{EngineError, ErrorKind};
 
-use crate::cluster::{Effect, LAST_KEY, SCHEMA_SPREAD};
+use crate::cluster::{Effect, LAST_KEY};
 use crate::faults::Happened;
 
 /// The number of writes in a batch.
@@ -157,65 +157,9 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 /// The longest time by which a call may miss its deadline.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Within this time from the beginning of an outage, calls may fail because of the outage. After
-/// this time, the session must have noticed that the node is silent, and earlier calls to the node
-/// must have ended.
-const NOTICED: Duration = Duration::from_secs(12);
-
-/// Returns a sentence for each call that failed during an outage of one node, although the session
-/// had noticed the outage and the other nodes were healthy. The faults must not overlap.
-///
-/// `made` are the times at which another client created a table. Until two seconds after the last
-/// of these times, the nodes may not agree on a schema. So a call that waits for agreement may
-/// reach its time limit meanwhile.
-pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) -> Vec<String> {
-    let mut needless = Vec::new();
-    let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
-    for (number, call) in calls.iter().enumerate() {
-        let Some((ended, Outcome::Failed(error))) = &call.ended else { continue };
-        let is_given_up = matches!(call.action, Action::UseKeyspace { gives_up: Some(_) });
-        if is_given_up || is_because_of_use(error) {
-            continue;
-        }
-        let waits_for_schema = matches!(call.action, Action::Create | Action::Agreement);
-        // A schema change of another client, or of another call, may last longer than this call.
-        let is_changed = |other: &&Call| {
-            let may_change = other.action == Action::Create && other.value != call.value;
-            let lasts_until = other.ended.as_ref().map(|(ended, _)| *ended + SCHEMA_SPREAD);
-            may_change && other.began < *ended && lasts_until.is_none_or(|until| until > call.began)
-        };
-        if waits_for_schema
-            && (made.iter().any(|at| *at + SCHEMA_SPREAD > call.began && at < ended)
-                || calls.iter().any(|other| is_changed(&other)))
-        {
-            continue;
-        }
-        // A `USE` that was given up may have closed the connections to the other nodes. Then the
-        // session only has connections to the node with the outage, so calls may fail.
-        if given_up.iter().any(|at| closes_connections(*at, call.began, *ended)) {
-            continue;
-        }
-        if faults.iter().any(|fault| fault.lingers(call.began, *ended)) {
-            continue;
-        }
-        let in_outage = |fault: &&Happened| {
-            fault.is_survived()
-                && call.began > fault.began + NOTICED
-                && fault.ended.is_none_or(|end| *ended < end)
-        };
-        if let Some(outage) = faults.iter().find(in_outage) {
-            let after = call.began - outage.began;
-            needless.push(format!(
-                "call {number}, {call:?}: failed {after:?} into an outage of one node"
-            ));
-        }
-    }
-    needless
-}
-
 /// Whether a `USE` may have closed connections between `from` and `until`, if it was given up at
 /// the time `given_up`.
-fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool {
+pub fn closes_connections(given_up: Instant, from: Instant, until: Instant) -> bool {
     given_up + Duration::from_secs(1) >= from && given_up <= until
 }
 

@@ -11,6 +11,7 @@ pub mod faults;
 #[allow(unsafe_code, reason = "the clock, the random numbers and the processes of the system")]
 pub mod ffi;
 pub mod history;
+pub mod needless;
 pub mod network;
 pub mod observed;
 pub mod random;

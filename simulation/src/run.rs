@@ -10,7 +10,8 @@ use turbocql_engine::{Config, Metrics, Profile, Runtime, Session, Speculation, s
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::faults::{self, FAULTY, Log};
 use crate::ffi;
-use crate::history::{failed_bursts, misfits, needless_failures, violations};
+use crate::history::{failed_bursts, misfits, violations};
+use crate::needless::needless_failures;
 use crate::network::Network;
 use crate::observed::Observed;
 use crate::random::Random;
