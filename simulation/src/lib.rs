@@ -14,6 +14,7 @@ pub mod history;
 pub mod needless;
 pub mod network;
 pub mod observed;
+pub mod panics;
 pub mod random;
 pub mod relocation;
 pub mod returning;
