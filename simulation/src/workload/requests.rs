@@ -333,6 +333,10 @@ impl Program {
         if failed.len() < failed_count {
             self.lock().broken.push("a row of a bulk ended twice".into());
         }
+        let ended = outcome.succeeded + failed_count as u64;
+        if ended != ROWS as u64 {
+            self.lock().broken.push(format!("a bulk of {ROWS} rows counts {ended} as ended"));
+        }
         let mut all = true;
         for (index, number) in numbers.into_iter().enumerate() {
             let ended = failed.remove(&(index as u64)).map_or(Ok(Outcome::Written), Err);
