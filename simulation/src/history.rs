@@ -239,9 +239,22 @@ fn check_error(
                 report("lost its connection, though no fault has closed one");
             }
         }
+        ErrorKind::Server if !error.code.is_none_or(|code| is_sent(code, faults)) => {
+            report("failed with an error code that no server sends");
+        }
         ErrorKind::Timeout | ErrorKind::Server | ErrorKind::Unavailable => {}
         ErrorKind::Authentication if faults.iter().any(Happened::refuses_logins) => {}
         _ => report("failed with an error of another kind than faults cause"),
+    }
+}
+
+/// Whether the servers answer with this error code on purpose: UNAVAILABLE, OVERLOADED, a timeout of
+/// a write or a read, or a refused login.
+fn is_sent(code: i32, faults: &[Happened]) -> bool {
+    match code {
+        0x1000 | 0x1001 | 0x1100 | 0x1200 => true,
+        0x0100 => faults.iter().any(Happened::refuses_logins),
+        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::SCHEMA_SPREAD;
-use crate::faults::Happened;
+use crate::faults::{Fault, Happened};
 use crate::history::{Action, Call, Outcome, closes_connections, is_because_of_use};
 
 /// Within this time from the beginning of an outage, calls that need no particular node may fail,
@@ -18,6 +18,9 @@ const DATA_NOTICED: Duration = Duration::from_secs(6);
 /// For this time after an outage, coordinators may still consider the node down. So if the next
 /// node has an outage meanwhile, a coordinator knows too few replicas for a read or a write.
 const KNOWN_UP: Duration = Duration::from_secs(8);
+
+/// From this time after the last fault on, all calls must succeed until the next fault.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// Returns a sentence for each call that failed although the other nodes could answer it. The
 /// faults must not overlap.
@@ -60,9 +63,22 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
             needless.push(format!(
                 "call {number}, {call:?}: failed {after:?} into an outage of one node"
             ));
+        } else if is_quiet(call.began, *ended, faults) {
+            needless.push(format!("call {number}, {call:?}: failed though no node had a fault"));
         }
     }
     needless
+}
+
+/// Whether no fault, and no late effect of one, can explain a failure between two times. After all
+/// nodes have moved, `relocation.rs` judges the calls instead.
+fn is_quiet(from: Instant, until: Instant, faults: &[Happened]) -> bool {
+    !faults.iter().any(|fault| {
+        fault.began <= until
+            && (fault.fault == Fault::MoveAll
+                || fault.may_close(from, until)
+                || fault.ended.is_none_or(|end| end + QUIET > from))
+    })
 }
 
 /// Whether a call was made during an outage that the session, and the coordinators, had noticed.
