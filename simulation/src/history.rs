@@ -192,6 +192,9 @@ pub fn violations(
                 if !error.may_have_applied && requests.iter().any(|count| *count > 0) {
                     report("may_have_applied is false, but it was applied");
                 }
+                if error.may_have_applied && is_surely_unapplied(call, error, &requests) {
+                    report("may_have_applied is true, but it cannot have been applied");
+                }
                 check_error(call, error, *ended, faults, &given_up, &mut report);
             }
             Outcome::Written if requests.contains(&0) => {
@@ -217,6 +220,17 @@ pub fn violations(
     claims.values().for_each(|calls| check_claims(calls, &mut broken));
     check_reads(calls, effects, &mut broken);
     broken
+}
+
+/// Whether the client knows that a failed call was not applied: it began no attempt, or its only
+/// attempt was refused because too few replicas were up.
+fn is_surely_unapplied(call: &Call, error: &EngineError, requests: &[u32]) -> bool {
+    let is_refused = error.code == Some(0x1000) && error.attempts == Some(1);
+    // Rows have attempts of earlier requests, which the error may not count.
+    let is_one_request = !matches!(call.action, Action::Row | Action::Scan | Action::Remade);
+    is_one_request
+        && requests.iter().all(|count| *count == 0)
+        && (error.attempts == Some(0) || is_refused)
 }
 
 /// Checks that faults can cause an error of this kind. If the call failed because it lost its
