@@ -169,6 +169,7 @@ pub fn violations(
     calls: &[Call],
     effects: &BTreeMap<i64, Effect>,
     faults: &[Happened],
+    has_client_times: bool,
 ) -> Vec<String> {
     let mut broken = Vec::new();
     let mut claims: BTreeMap<i64, Vec<&Call>> = BTreeMap::new();
@@ -219,7 +220,35 @@ pub fn violations(
     }
     claims.values().for_each(|calls| check_claims(calls, &mut broken));
     check_reads(calls, effects, &mut broken);
+    if has_client_times {
+        check_write_times(calls, effects, &mut broken);
+    }
     broken
+}
+
+/// Checks the write times that the client has chosen: a write that began after another write of its
+/// key was acknowledged must have a later time.
+fn check_write_times(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec<String>) {
+    // Maps each key to its acknowledged writes: when each was acknowledged, and its last time.
+    let mut acknowledged: BTreeMap<i64, Vec<(Instant, i64)>> = BTreeMap::new();
+    for call in calls {
+        let Some((ended, Outcome::Written)) = &call.ended else { continue };
+        for (key, value) in call.writes() {
+            if let Some(effect) = effects.get(&value) {
+                acknowledged.entry(key).or_default().push((*ended, effect.times.1));
+            }
+        }
+    }
+    for call in calls {
+        for (key, value) in call.writes() {
+            let Some(effect) = effects.get(&value) else { continue };
+            let earlier = acknowledged.get(&key).map_or(&[][..], Vec::as_slice);
+            let before = earlier.iter().filter(|(ended, _)| *ended < call.began);
+            if before.map(|(_, time)| *time).max() >= Some(effect.times.0) {
+                broken.push(format!("{call:?} has an older write time than an earlier write"));
+            }
+        }
+    }
 }
 
 /// Whether the client knows that a failed call was not applied: it began no attempt, or its only

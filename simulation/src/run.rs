@@ -103,6 +103,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let contact_points = relocation::contact_points(&cluster, &mut of_names);
         let has_names = contact_points[0].parse::<std::net::SocketAddr>().is_err();
         let config = Config { contact_points, ..config(&cluster, &mut random) };
+        let has_client_times = config.client_timestamps;
         let has_speculation = config.profile.speculation.is_some();
         trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
         let mut broken = Vec::new();
@@ -165,7 +166,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
                 let faults = log.faults();
-                broken.extend(violations(&history, &cluster.effects(), &faults));
+                broken.extend(violations(&history, &cluster.effects(), &faults, has_client_times));
                 if !happen_together {
                     let change_times: Vec<Instant> =
                         cluster.made().into_iter().map(|(_, at)| at).collect();
