@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
-use crate::network::{BOTH, Direction};
+use crate::network::{BOTH, Direction, Network};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -122,20 +122,24 @@ pub struct Happened {
     pub fault: Fault,
     pub began: Instant,
     pub ended: Option<Instant>,
+    /// When the client had closed all connections that are frozen, or that are to be reset after
+    /// further bytes. `None` if one is left.
+    pub cleared: Option<Instant>,
 }
 
 impl Happened {
     /// Whether the fault may have closed a connection between two times.
     pub fn may_close(&self, from: Instant, until: Instant) -> bool {
         let Some(after) = self.fault.closes_after() else { return false };
-        // For this time after its end, the fault may still close a connection. For example,
-        // `ResetInFrame` resets a connection only after further bytes have arrived.
-        let late = match self.fault {
-            // A frozen connection stays open until the keepalive closes it.
-            Fault::ResetInFrame(_) | Fault::Freeze(_) => Duration::from_secs(120),
-            _ => Duration::from_secs(2),
+        // `ResetInFrame` resets a connection only after further bytes have arrived, and a frozen
+        // connection stays open until the keepalive closes it.
+        let last = match self.fault {
+            Fault::ResetInFrame(_) | Fault::Freeze(_) => self.cleared,
+            _ => self.ended,
         };
-        self.began + after <= until && self.ended.is_none_or(|ended| from <= ended + late)
+        // For this time after its end, a fault may still close a connection.
+        let late = Duration::from_secs(2);
+        self.began + after <= until && last.is_none_or(|last| from <= last + late)
     }
 
     /// Returns the longest time from the fault's end until the session is connected to the node
@@ -207,6 +211,15 @@ impl Log {
         self.lock().clone()
     }
 
+    /// Returns the faults, with the times at which connections that they harmed were closed.
+    pub fn faults_in(&self, network: &Network) -> Vec<Happened> {
+        let mut faults = self.faults();
+        for fault in &mut faults {
+            fault.cleared = network.harmed_until(fault.at.ip(), fault.began);
+        }
+        faults
+    }
+
     pub fn add(&self, fault: Happened) {
         self.lock().push(fault);
     }
@@ -265,7 +278,8 @@ pub async fn cause(
             matches!(fault, Fault::Pause | Fault::Kill | Fault::PowerLoss | Fault::Cut(_));
         let lasts = outage.take_if(|_| is_outage).unwrap_or(lasts);
         let at = cluster.address(node);
-        let happened = Happened { node, at, fault, began: Instant::now(), ended: None };
+        let happened =
+            Happened { node, at, fault, began: Instant::now(), ended: None, cleared: None };
         let number = {
             let mut faults = log.lock();
             faults.push(happened);

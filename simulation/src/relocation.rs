@@ -83,7 +83,8 @@ pub async fn relocate(
     let old: Vec<SocketAddr> = nodes.clone().map(|node| cluster.address(node)).collect();
     trace.line(|| format!("FAULT all nodes move, for {lasts:.1?}, dropped: {is_dropped}"));
     for (node, at) in old.iter().enumerate() {
-        let happened = Happened { node, at: *at, fault: Fault::MoveAll, began, ended: None };
+        let happened =
+            Happened { node, at: *at, fault: Fault::MoveAll, began, ended: None, cleared: None };
         log.add(happened);
         if is_dropped {
             let cut = |way: &Direction| {

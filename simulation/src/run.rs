@@ -165,7 +165,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 let history = program.calls();
                 calls = history.len();
                 failed = history.iter().filter(|call| is_failed(call)).count();
-                let faults = log.faults();
+                let faults = log.faults_in(&network);
                 broken.extend(violations(&history, &cluster.effects(), &faults, has_client_times));
                 if !happen_together {
                     let change_times: Vec<Instant> =

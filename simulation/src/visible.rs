@@ -128,10 +128,11 @@ impl View<'_> {
     /// Whether an earlier fault still has an effect on connections when this fault begins.
     fn is_disturbed(&self) -> bool {
         let earlier = self.story.faults.iter().filter(|other| other.began < self.fault.began);
+        let began = self.fault.began;
         earlier.into_iter().any(|other| {
-            other.lingers(self.fault.began, self.fault.began)
-                || other.may_close(self.fault.began, self.fault.began)
-                || other.ended.is_none()
+            let is_there = other.node == self.fault.node
+                && (other.lingers(began, began) || other.may_close(began, began));
+            is_there || other.ended.is_none()
         })
     }
 

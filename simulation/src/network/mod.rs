@@ -62,6 +62,16 @@ struct State {
     connections: BTreeMap<u64, Connection>,
     next: u64,
     waiting: Vec<Waker>,
+    harmed: Vec<Harmed>,
+}
+
+/// A connection that is frozen, or that is to be reset after further bytes.
+struct Harmed {
+    id: u64,
+    host: IpAddr,
+    since: Instant,
+    /// When the client closed it.
+    closed: Option<Instant>,
 }
 
 struct Connection {
@@ -78,6 +88,7 @@ impl Network {
             connections: BTreeMap::new(),
             next: 0,
             waiting: Vec::new(),
+            harmed: Vec::new(),
         };
         Network(Arc::new(Inner { state: Mutex::new(state), changed: Notify::new() }))
     }
@@ -162,14 +173,18 @@ impl Network {
     /// Resets all connections with a host. If `after` is set, each connection is reset when this
     /// many more bytes have arrived at the client. This is probably in the middle of a frame.
     pub fn reset(&self, host: IpAddr, after: Option<usize>) {
-        let pipes: Vec<_> = self
-            .lock()
+        let mut state = self.lock();
+        let of_host: Vec<_> = state
             .connections
-            .values()
-            .filter(|connection| connection.host == host)
-            .map(|connection| connection.pipes.clone())
+            .iter()
+            .filter(|(_, connection)| connection.host == host)
+            .map(|(id, connection)| (*id, connection.pipes.clone()))
             .collect();
-        for pair in pipes {
+        if after.is_some() {
+            of_host.iter().for_each(|(id, _)| state.note_harm(*id, host));
+        }
+        drop(state);
+        for (_, pair) in of_host {
             match after {
                 None => pair.iter().for_each(|pipe| pipe::lock(pipe).reset()),
                 Some(bytes) => pipe::lock(&pair[1]).reset_after = Some(bytes),
@@ -180,13 +195,23 @@ impl Network {
     /// Freezes one of the connections with a host: nothing arrives on it any more, in either
     /// direction.
     pub fn freeze(&self, host: IpAddr, which: usize) {
-        let state = self.lock();
+        let mut state = self.lock();
         let of_host: Vec<_> =
-            state.connections.values().filter(|connection| connection.host == host).collect();
+            state.connections.iter().filter(|(_, connection)| connection.host == host).collect();
         if !of_host.is_empty() {
-            let frozen = of_host[which % of_host.len()];
+            let (id, frozen) = of_host[which % of_host.len()];
             frozen.pipes.iter().for_each(|pipe| pipe::lock(pipe).is_frozen = true);
+            let id = *id;
+            state.note_harm(id, host);
         }
+    }
+
+    /// Returns when the client had closed all connections with a host that were frozen at this
+    /// time, or that were then to be reset after further bytes. Returns `None` if one is left.
+    pub fn harmed_until(&self, host: IpAddr, since: Instant) -> Option<Instant> {
+        let state = self.lock();
+        let harmed = state.harmed.iter().filter(|of| of.host == host && of.since == since);
+        harmed.map(|of| of.closed).try_fold(since, |last, closed| Some(last.max(closed?)))
     }
 
     /// Ends all listeners of a host. Connections to it are then refused.
@@ -205,11 +230,20 @@ impl Network {
     }
 
     fn closed(&self, id: u64) {
-        self.lock().connections.remove(&id);
+        let mut state = self.lock();
+        state.connections.remove(&id);
+        let harmed = state.harmed.iter_mut().filter(|of| of.id == id);
+        harmed.for_each(|of| of.closed = Some(Instant::now()));
     }
 
     fn wake_at_change(&self, waker: Waker) {
         self.lock().waiting.push(waker);
+    }
+}
+
+impl State {
+    fn note_harm(&mut self, id: u64, host: IpAddr) {
+        self.harmed.push(Harmed { id, host, since: Instant::now(), closed: None });
     }
 }
 
