@@ -3,7 +3,7 @@
 
 mod requests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use turbocql_engine::{EngineError, Prepared, Runtime, Session};
 
 use crate::cluster::{BURST, Cluster, LAST_KEY};
-use crate::faults::{Burst, Fault, LONGEST_PAUSE, Log, RECONNECTED, SOON_TRIED};
+use crate::faults::{Burst, Fault, Happened, LONGEST_PAUSE, Log};
 use crate::history::{Action, BATCH, Call, Outcome, is_because_of_use};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -25,6 +25,10 @@ pub const LIMIT: Duration = Duration::from_secs(4);
 const ROWS: i64 = 16;
 /// How long a bulk retries a row whose requests fail.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Within this time, the other nodes tell the session that a node has another address or another
+/// host id.
+const TOLD: Duration = Duration::from_secs(10);
 
 /// After this many calls, further claims use new keys.
 const CLAIMED_FOR: usize = 200;
@@ -129,46 +133,62 @@ impl Program {
         }
     }
 
-    /// Checks that the session connects to killed nodes soon after they start again.
+    /// Checks that the session connects to nodes soon after they start again.
     pub async fn watch_nodes(self, until: Instant) {
-        let mut checked = 0;
+        let mut checked = BTreeSet::new();
         while Instant::now() < until {
             sleep(Duration::from_millis(100)).await;
             let faults = self.0.log.faults();
-            let Some(fault) = faults.get(checked) else { continue };
-            let Some(ended) = fault.ended else { continue };
-            if ended.elapsed() < RECONNECTED {
-                continue;
-            }
-            checked += 1;
-            let newer = &faults[checked..];
-            let is_alone = !newer.iter().any(|other| other.node == fault.node);
-            // If the node was up only shortly between two faults, the session may have made no
-            // attempt to connect meanwhile. Then the outage begins with the earlier fault.
-            let mut began = fault.began;
-            for other in faults[..checked - 1].iter().rev().filter(|of| of.node == fault.node) {
-                if other.ended.is_some_and(|end| end + LONGEST_PAUSE > began) {
-                    began = other.began;
-                }
-            }
-            // A `USE` that has not ended yet, or has failed, may close connections.
-            let has_used = {
-                let state = self.lock();
-                state.keyspace.is_changing
-                    || state.use_failed.is_some_and(|settled| settled > ended + SETTLED)
-            };
-            let is_judged = is_alone && !has_used;
-            if fault.fault == Fault::Kill && ended - began < SOON_TRIED && is_judged {
-                let at = self.0.cluster.address(fault.node);
-                let nodes = self.0.session.nodes();
-                if nodes.iter().any(|node| node.address == at && !node.connected) {
-                    let late = ended.elapsed();
-                    let text = format!("{at} is not connected {late:.1?} after it started again");
-                    self.0.trace.line(|| text.clone());
-                    self.lock().broken.push(text);
+            for number in 0..faults.len() {
+                if !checked.contains(&number) && self.check_connected(&faults, number) {
+                    checked.insert(number);
                 }
             }
         }
+    }
+
+    /// Checks that the session is connected to a node after an outage. Returns false if it is too
+    /// early to judge.
+    fn check_connected(&self, faults: &[Happened], number: usize) -> bool {
+        let fault = &faults[number];
+        let Some(ended) = fault.ended else { return false };
+        let newer = &faults[number + 1..];
+        let is_alone = !newer.iter().any(|other| other.node == fault.node);
+        // If the node was up only shortly between two faults, the session may have made no
+        // attempt to connect meanwhile. Then the outage begins with the earlier fault.
+        let mut began = fault.began;
+        for other in faults[..number].iter().rev().filter(|of| of.node == fault.node) {
+            if other.ended.is_some_and(|end| end + LONGEST_PAUSE > began) {
+                began = other.began;
+            }
+        }
+        let outage = Happened { began, ..*fault };
+        let within = match fault.fault {
+            Fault::Kill | Fault::PowerLoss | Fault::Reshard(_) => outage.connected_again_within(),
+            // The session learns of the new node or address from the other nodes.
+            Fault::Move | Fault::Replace => LONGEST_PAUSE + TOLD,
+            _ => return true,
+        };
+        if ended.elapsed() < within {
+            return false;
+        }
+        // A `USE` that has not ended yet, or has failed, may close connections.
+        let has_used = {
+            let state = self.lock();
+            state.keyspace.is_changing
+                || state.use_failed.is_some_and(|settled| settled > ended + SETTLED)
+        };
+        if is_alone && !has_used {
+            let at = self.0.cluster.address(fault.node);
+            let nodes = self.0.session.nodes();
+            if nodes.iter().any(|node| node.address == at && !node.connected) {
+                let late = ended.elapsed();
+                let text = format!("{at} is not connected {late:.1?} after it started again");
+                self.0.trace.line(|| text.clone());
+                self.lock().broken.push(text);
+            }
+        }
+        true
     }
 
     /// Makes one call of any kind. Returns whether it succeeded.
