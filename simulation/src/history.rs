@@ -14,6 +14,11 @@ use crate::faults::Happened;
 /// The number of writes in a batch.
 pub const BATCH: i64 = 3;
 
+/// Whether the batch that begins with this value is a logged one.
+pub fn is_logged(value: i64) -> bool {
+    value % 2 == 0
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A write. `is_idempotent` is the value of the option with which the program sends it.
@@ -252,10 +257,16 @@ fn check_write_times(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &m
 }
 
 /// Whether the client knows that a failed call was not applied: it began no attempt, or its only
-/// attempt was refused because too few replicas were up.
+/// attempt was refused because too few replicas were up. After such an answer to a conditional write
+/// or an unlogged batch, an earlier part of it may have been carried out.
 fn is_surely_unapplied(call: &Call, error: &EngineError, requests: &[u32]) -> bool {
-    let is_refused = error.code == Some(0x1000) && error.attempts == Some(1);
-    // Rows have attempts of earlier requests, which the error may not count.
+    let is_checked_first = match call.action {
+        Action::Write { .. } => true,
+        Action::Batch { .. } => is_logged(call.value),
+        _ => false,
+    };
+    let is_refused = is_checked_first && error.code == Some(0x1000) && error.attempts == Some(1);
+    // The error of a row or of a page may not count the attempts of earlier requests.
     let is_one_request = !matches!(call.action, Action::Row | Action::Scan | Action::Remade);
     is_one_request
         && requests.iter().all(|count| *count == 0)

@@ -14,7 +14,7 @@ use turbocql_engine::{
 
 use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
 use crate::cluster::{CLAIM, CREATE, KEYSPACE, KEYSPACES, LAST_KEY, READ, REMADE, SCAN, WRITE};
-use crate::history::{Action, BATCH, Outcome};
+use crate::history::{Action, BATCH, Outcome, is_logged};
 
 /// How many rows a page has.
 const PAGE: i32 = 5;
@@ -262,7 +262,7 @@ impl Program {
             push_row(&mut rows, &[(key + index) % (LAST_KEY + 1), value + index]);
         }
         let _permit = self.admitted(text, &rows, &options, began).await?;
-        let kind = if value % 2 == 0 { BatchKind::Logged } else { BatchKind::Unlogged };
+        let kind = if is_logged(value) { BatchKind::Logged } else { BatchKind::Unlogged };
         let entries = vec![BatchEntry::Prepared(prepared); BATCH as usize];
         let options = remaining(options, began)?;
         self.0.session.batch(kind, entries, rows, &options, None).await.map(|_| Outcome::Written)
