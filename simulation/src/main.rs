@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use turbocql_simulation::ffi::{Child, Ended, end_at_closed_pipes};
+use turbocql_simulation::panics::sentence;
 use turbocql_simulation::returning::{INTERVAL, measure};
 use turbocql_simulation::run::run;
 
@@ -67,6 +68,7 @@ const KEPT: &[(u64, &str)] = &[
     (312032, "a node is killed while the session opens a further connection to it"),
     (315080, "all nodes move while the control connection is half-open"),
     (101747, "with an overload that ends meanwhile, a server carries out a claim twice"),
+    (339_652, "a node that lost its statements works on a burst of requests three times"),
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];
 
@@ -233,7 +235,7 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
 fn report_panics(output: &std::fs::File) {
     let output = output.try_clone();
     std::panic::set_hook(Box::new(move |panic| {
-        let mut text = format!("! a panic: {}\n", panic.to_string().replace('\n', " "));
+        let mut text = format!("! {}\n", sentence(panic));
         let backtrace = std::backtrace::Backtrace::capture();
         if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
             backtrace.to_string().lines().for_each(|line| text += &format!("| {line}\n"));

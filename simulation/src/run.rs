@@ -14,7 +14,6 @@ use crate::history::{failed_bursts, misfits, violations};
 use crate::needless::needless_failures;
 use crate::network::Network;
 use crate::observed::Observed;
-use crate::panics;
 use crate::random::Random;
 use crate::relocation;
 use crate::routing;
@@ -85,7 +84,6 @@ pub(crate) fn advance() {
 /// Runs a seed in this process. A process must not run a second seed.
 pub fn run(seed: u64, kept: usize) -> Report {
     ffi::simulate(seed);
-    panics::collect();
     let (driver, runtime) = Runtime::simulated(advance).expect("a runtime can be made");
     driver.block_on(async {
         let _ = BEGAN.set(Instant::now());
@@ -220,7 +218,6 @@ pub fn run(seed: u64, kept: usize) -> Report {
         }
         broken.extend(cluster.defects());
         // These come first, because they may be the cause of the others.
-        broken.splice(0..0, panics::collected());
         broken.splice(0..0, cluster.mistakes());
         if runtime.in_flight() > 0 {
             broken.push(format!("{} tasks never ended", runtime.in_flight()));

@@ -193,9 +193,11 @@ impl View<'_> {
             return SILENT_SLOW;
         }
         let is_recent = |other: &Happened| other.ended.is_none_or(|end| end + RECENT > began);
-        let is_burst =
-            matches!(self.fault.fault, Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_));
-        if is_burst || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
+        if self.is_burst() || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
+    }
+
+    fn is_burst(&self) -> bool {
+        matches!(self.fault.fault, Fault::PauseUnderLoad(_) | Fault::CutUnderLoad(_))
     }
 
     /// Checks what the session shows about a node that hangs. It must count the first request to
@@ -240,8 +242,12 @@ impl View<'_> {
         if !is_shown {
             report("its state is not silent after the event");
         }
-        if self.is_alone_until(end + ANSWERS)
-            && self.event("node answers again", at, end, end + ANSWERS).is_none()
+        // A node that has lost its statements works on a burst three times: it refuses each request,
+        // prepares the text, and answers the request.
+        let is_longer =
+            self.is_burst() && self.event("prepared again", at, end, end + ANSWERS).is_some();
+        let until = end + if is_longer { 3 * ANSWERS } else { ANSWERS };
+        if self.is_alone_until(until) && self.event("node answers again", at, end, until).is_none()
         {
             report("no event says that it answers again");
         }

@@ -35,7 +35,7 @@ fn ended_badly(how: &str) -> String {
 #[test]
 fn a_run_that_panics_is_reported() {
     let output = ended_badly("panic");
-    assert!(output.contains("  ! a panic: panicked at src/main.rs"), "{output}");
+    assert!(output.contains("  ! a panic at src/main.rs"), "{output}");
     assert!(output.contains(": as demanded\n  ! it ended early\n"), "{output}");
 }
 

@@ -372,11 +372,12 @@ ROOMS = {
         ["methods"],
     ],
     "simulation/src": [
-        ["random", "trace"],
+        ["random", "trace", "panics"],
         ["ffi", "network", "observed"],
         ["cluster"],
         ["faults"],
         ["history", "routing", "visible"],
+        ["needless"],
         ["workload"],
         ["relocation"],
         ["run"],
