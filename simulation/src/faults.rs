@@ -57,8 +57,8 @@ pub enum Fault {
     /// The link is cut in one direction, or in both.
     Cut(&'static [Direction]),
     Reset,
-    /// One connection of the node becomes half-open, so nothing arrives on it any more. This
-    /// connection may be the control connection.
+    /// One connection of the node becomes half-open, so nothing arrives on it any more. For an even
+    /// number this is the control connection, if the node has it.
     Freeze(usize),
     ResetInFrame(usize),
     Slow(Duration),
@@ -171,6 +171,24 @@ impl Happened {
         matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
             && self.began <= until
             && from < self.began + Duration::from_secs(25)
+    }
+
+    /// Whether the fault may delay the answers of all nodes, by a burst of requests.
+    pub fn is_everywhere(&self) -> bool {
+        use Fault::*;
+        matches!(self.fault, PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | MoveAll)
+    }
+
+    /// Whether the fault may make its node answer late, or not at all.
+    pub fn may_silence(&self) -> bool {
+        use Fault::*;
+        match self.fault {
+            ForgetStatements | FillCache | RemakeTable | Overload | Reset => false,
+            RefuseLogins(_) => false,
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | Cut(_) => true,
+            Kill | PowerLoss | Move | MoveAll | Replace | Freeze(_) | ResetInFrame(_) => true,
+            Slow(_) | Drip(..) | HangShard(_) | Reshard(_) => true,
+        }
     }
 
     /// Whether the fault may delay frames until it has ended.

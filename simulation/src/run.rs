@@ -177,6 +177,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                     }
                 }
                 broken.extend(visible::miscounted(&observed));
+                broken.extend(visible::wrongly_silent(&observed, &faults));
                 let closed_by_use: Vec<_> =
                     history.iter().filter_map(|call| call.given_up()).collect();
                 broken.extend(routing::misrouted(&routing::Story {
@@ -219,6 +220,11 @@ pub fn run(seed: u64, kept: usize) -> Report {
         broken.extend(cluster.defects());
         // These come first, because they may be the cause of the others.
         broken.splice(0..0, cluster.mistakes());
+        // A second thread would run at times that no seed decides.
+        let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        if threads > 1 {
+            broken.push(format!("the run has {threads} threads"));
+        }
         if runtime.in_flight() > 0 {
             broken.push(format!("{} tasks never ended", runtime.in_flight()));
         }

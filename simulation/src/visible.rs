@@ -34,6 +34,9 @@ const ANSWERS: Duration = Duration::from_millis(3000);
 /// The longest time from the loss of a connection until the events about it.
 const LOST: Duration = Duration::from_millis(200);
 
+/// The longest time until another control connection replaces one that has become half-open.
+const CONTROLLED: Duration = Duration::from_secs(26);
+
 /// The longest time that an answer of a node is on the way.
 const ANSWERED: Duration = Duration::from_millis(100);
 
@@ -71,6 +74,26 @@ pub fn unseen(story: &Story<'_>) -> Vec<String> {
     }
     unseen.extend(unseen_changes(story, &events, &samples));
     unseen
+}
+
+/// For this time after a fault of a node, the node may answer late: it works on its backlog, or a
+/// connection to it is half-open until the keepalive closes it.
+const AFTERMATH: Duration = Duration::from_secs(25);
+
+/// Returns a sentence for each event that says that a node is silent although no fault explains it.
+pub fn wrongly_silent(observed: &Observed, faults: &[Happened]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for event in observed.events() {
+        let (at, Some(node)) = (event.at, event.node) else { continue };
+        let explains = |fault: &Happened| {
+            let is_then = fault.began <= at && fault.ended.is_none_or(|end| at <= end + AFTERMATH);
+            is_then && (fault.is_everywhere() || fault.at == node && fault.may_silence())
+        };
+        if event.name == "node silent" && !faults.iter().any(explains) {
+            wrong.push(format!("{node} is shown as silent, but no fault explains it"));
+        }
+    }
+    wrong
 }
 
 /// Returns a sentence for each table that another client made without an event of the session about
@@ -171,10 +194,11 @@ impl View<'_> {
             }
             Fault::Overload => self.judge_overload(report),
             Fault::ForgetStatements | Fault::FillCache => self.judge_forgotten(report),
+            Fault::Freeze(which) if which % 2 == 0 => self.judge_frozen_control(report),
+            Fault::Freeze(_) => {}
             Fault::RefuseLogins(code) => self.judge_refused(code, report),
             Fault::DripUnderLoad(_)
             | Fault::Reset
-            | Fault::Freeze(_)
             | Fault::ResetInFrame(_)
             | Fault::Slow(_)
             | Fault::Drip(..)
@@ -250,6 +274,22 @@ impl View<'_> {
         if self.is_alone_until(until) && self.event("node answers again", at, end, until).is_none()
         {
             report("no event says that it answers again");
+        }
+    }
+
+    /// Checks that the session has another control connection soon after its control connection
+    /// became half-open. Its other connections still get answers.
+    fn judge_frozen_control(&self, report: &mut impl FnMut(&str)) {
+        let (at, began) = (self.fault.at, self.fault.began);
+        let is_opened = |event: &&Seen| event.name == "connection opened" && event.is("control");
+        let last = self.events.iter().filter(is_opened).rfind(|event| event.at < began);
+        let until = began + CONTROLLED;
+        if last.is_none_or(|last| last.node != Some(at)) || !self.is_alone_until(until) {
+            return;
+        }
+        let again = self.events.iter().filter(is_opened).any(|e| e.at > began && e.at <= until);
+        if !again && !self.is_closed_by_use(began, until) {
+            report("no control connection replaces the half-open one");
         }
     }
 

@@ -29,6 +29,7 @@ struct Connection {
 
 /// Serves a connection of a node until the client closes it.
 pub async fn serve(cluster: Cluster, (node, shard): (usize, u16), stream: Stream) {
+    let note_control = stream.control_mark();
     let (mut reader, mut writer) = split(stream);
     let (answers, mut ready) = mpsc::unbounded_channel::<Vec<u8>>();
     let written = {
@@ -56,6 +57,9 @@ pub async fn serve(cluster: Cluster, (node, shard): (usize, u16), stream: Stream
                 return;
             }
             cluster.shard_running((node, shard)).await;
+            if header[4] == opcode::REGISTER {
+                note_control();
+            }
             let stream = i16::from_be_bytes([header[2], header[3]]);
             cluster.spawn(node, connection.clone().answer(stream, header[4], body));
         }

@@ -193,13 +193,15 @@ impl Network {
     }
 
     /// Freezes one of the connections with a host: nothing arrives on it any more, in either
-    /// direction.
+    /// direction. If `which` is even and the host has the control connection, freezes that one.
     pub fn freeze(&self, host: IpAddr, which: usize) {
         let mut state = self.lock();
         let of_host: Vec<_> =
             state.connections.iter().filter(|(_, connection)| connection.host == host).collect();
         if !of_host.is_empty() {
-            let (id, frozen) = of_host[which % of_host.len()];
+            let is_control = |of: &(&u64, &Connection)| pipe::lock(&of.1.pipes[0]).is_control;
+            let control = of_host.iter().position(is_control).filter(|_| which % 2 == 0);
+            let (id, frozen) = of_host[control.unwrap_or(which % of_host.len())];
             frozen.pipes.iter().for_each(|pipe| pipe::lock(pipe).is_frozen = true);
             let id = *id;
             state.note_harm(id, host);

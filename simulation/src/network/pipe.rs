@@ -23,6 +23,8 @@ pub(super) struct Pipe {
     pub(super) is_reset: bool,
     /// Whether no more bytes arrive, as if a router had forgotten the connection.
     pub(super) is_frozen: bool,
+    /// Whether the connection gets events of the server, as only a control connection does.
+    pub(super) is_control: bool,
     /// The number of bytes that still arrive before the connection is reset.
     pub(super) reset_after: Option<usize>,
     /// On a link that drips, the time from which the next bytes may be read.

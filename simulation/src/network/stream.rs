@@ -37,6 +37,12 @@ impl Stream {
         Stream { network, host, incoming, outgoing, timer, id }
     }
 
+    /// Returns a function that notes that this is a control connection.
+    pub fn control_mark(&self) -> impl Fn() + Send + Sync + use<> {
+        let pipe = Arc::clone(&self.incoming.1);
+        move || lock(&pipe).is_control = true
+    }
+
     /// Returns `Ready` if `at` has passed. If not, sets the timer to `at`.
     fn wait_until(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
         if at <= Instant::now() {
