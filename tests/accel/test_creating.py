@@ -123,7 +123,7 @@ def same(call: Callable[[], Any], *, native: bool | None = None) -> Any:
 
 def create(session: Any, query: Any, *arguments: Any, **named: Any) -> Any:
     """Calls the method as `execute_async` does, with defaults for missing arguments."""
-    defaults = (None, False, {}, NOT_SET)[len(arguments) :]
+    defaults: tuple[Any, ...] = (None, False, {}, NOT_SET)[len(arguments) :]
     if "timeout" in named:
         defaults = defaults[:-1]
     return session._create_response_future(query, *arguments, *defaults, **named)
@@ -214,6 +214,10 @@ def own_profile_method(session: Any, query: Any) -> None:
     session.get_execution_profile = lambda name: profile
 
 
+def no_keyspaces(session: Any, query: Any) -> None:
+    session.keyspace = query.keyspace = None
+
+
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "consistency": of("query", consistency_level=ConsistencyLevel.ALL),
     "serial": of("query", serial_consistency_level=ConsistencyLevel.SERIAL),
@@ -229,10 +233,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "columns": columns(None),
     "columns with an id": columns(b"columns"),
     "no keyspace": of("query", keyspace=None),
-    "no keyspace at all": lambda session, query: (
-        setattr(session, "keyspace", None),
-        setattr(query, "keyspace", None),
-    ),
+    "no keyspace at all": no_keyspaces,
     "no table": of("query", table=None),
     "no token map": of("metadata", token_map=None),
     "no partitioner": of("metadata", partitioner=None),
@@ -343,7 +344,8 @@ def test_a_statement_is_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
         bound.clear()
         prepared = statement(Int32Type, key=[0])
         answers = []
-        for profile in (EXEC_PROFILE_DEFAULT, "long", "none", []):
+        profiles: tuple[Any, ...] = (EXEC_PROFILE_DEFAULT, "long", "none", [])
+        for profile in profiles:
             call = partial(create, a_session(), prepared, (5,), execution_profile=profile)
             made = answer(call)
             answers.append(seen(made))
