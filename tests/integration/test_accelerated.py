@@ -41,6 +41,7 @@ REQUESTS = {
     "protocol._ProtocolHandler.encode_message",
     "pool.HostConnection.borrow_connection",
     "pool.HostConnection.return_connection",
+    "cluster.Session._create_response_future",
     *(
         f"cluster.ResponseFuture.{name}"
         for name in (
