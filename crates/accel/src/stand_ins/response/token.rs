@@ -100,14 +100,14 @@ impl Tokens {
         if routing.token.is_none() {
             return random();
         }
-        let found = match routing.value {
+        let tablet_of_token = match routing.value {
             Some(token) => {
                 let metadata = source.cluster.getattr(pyo3::intern!(py, "metadata"))?;
                 tablets::tablet(&metadata, &self.tablets, &keyspace, || Ok(table), token)?
             }
             None => Tablet::Unknown,
         };
-        match found {
+        match tablet_of_token {
             Tablet::Unknown => {
                 let name = pyo3::intern!(py, "_compute_tablet_version_block");
                 source.session.call_method1(name, (query, &routing.key, &routing.token))
