@@ -24,6 +24,7 @@ from cassandra.query import (
 from tests.accel.answers import answer
 from tests.accel.environments import LEFT, installed_driver
 from tests.accel.futures import IS_SCYLLA, Connection, described
+from tests.accel.replacements import expect_same
 from tests.accel.statements import seams, statement
 
 from turbocql import accel
@@ -422,20 +423,9 @@ if IS_SCYLLA:
 @pytest.mark.parametrize("name", REPLACEMENTS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, attribute, value = REPLACEMENTS[name]
-
     def outcome() -> Any:
         random.seed(5)
         made = answer(create, a_session(), a_statement(), None, False, {"a": b"1"})
         return seen(made), type(made), getattr(made, "marked", None)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, attribute, value)
-        plain = outcome()
-    if when == "before":
-        monkeypatch.setattr(owner, attribute, value)
-    with accel.accelerated():
-        if when == "after":
-            monkeypatch.setattr(owner, attribute, value)
-        assert outcome() == plain
-        monkeypatch.undo()
+    expect_same(outcome, REPLACEMENTS[name], when, monkeypatch)

@@ -29,6 +29,7 @@ from tests.accel.pools import (
     a_pool,
     all_connections,
 )
+from tests.accel.replacements import expect_same
 from tests.accel.statements import seams
 
 from turbocql import accel
@@ -364,8 +365,6 @@ REPLACEMENTS: dict[str, tuple[Any, str, Any]] = {
 @pytest.mark.parametrize("name", REPLACEMENTS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, attribute, value = REPLACEMENTS[name]
-
     def outcome() -> Any:
         waiting = a_future()
         pool = waiting.session._pools[HOST]
@@ -379,13 +378,4 @@ def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.Monkey
         pushed = [each.pushed for each in all_connections(pool)]
         return stream, waiting.attempted_hosts, requests, pushed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, attribute, value)
-        plain = outcome()
-    if when == "before":
-        monkeypatch.setattr(owner, attribute, value)
-    with accel.accelerated():
-        if when == "after":
-            monkeypatch.setattr(owner, attribute, value)
-        assert outcome() == plain
-        monkeypatch.undo()
+    expect_same(outcome, REPLACEMENTS[name], when, monkeypatch)
