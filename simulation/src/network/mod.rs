@@ -200,7 +200,7 @@ impl Network {
             state.connections.iter().filter(|(_, connection)| connection.host == host).collect();
         if !of_host.is_empty() {
             let is_control = |of: &(&u64, &Connection)| pipe::lock(&of.1.pipes[0]).is_control;
-            let control = of_host.iter().position(is_control).filter(|_| which % 2 == 0);
+            let control = of_host.iter().position(is_control).filter(|_| which.is_multiple_of(2));
             let (id, frozen) = of_host[control.unwrap_or(which % of_host.len())];
             frozen.pipes.iter().for_each(|pipe| pipe::lock(pipe).is_frozen = true);
             let id = *id;
