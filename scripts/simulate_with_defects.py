@@ -36,6 +36,7 @@ EDITS = (
     "hung-shards",
     "control-connection",
     "waiting",
+    "opening",
 )
 """The edits that are left out, one at a time. They are for faults of nodes and networks. Edits
 against hostile servers have other tests."""

@@ -69,6 +69,8 @@ const KEPT: &[(u64, &str)] = &[
     (315080, "all nodes move while the control connection is half-open"),
     (101747, "with an overload that ends meanwhile, a server carries out a claim twice"),
     (339_652, "a node that lost its statements works on a burst of requests three times"),
+    (350_637, "a node loses only the control connection, and is killed later"),
+    (600_004, "without the edit `opening`, no session is opened while one node is slow"),
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];
 

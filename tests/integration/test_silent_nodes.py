@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.support.changing_proxy import EXECUTE, Answer, ChangingProxy
@@ -226,6 +226,23 @@ def test_a_timeout_names_the_nodes_that_do_not_answer(cassandra_three: Cassandra
                 session.execute(text, values, profile="hung", timeout_s=1)
             silent = f"not answering: 1 of 3 nodes: {hung.contact_point} (silent)"
             assert silent in str(raised.value)
+
+
+def test_a_session_is_opened_beside_a_silent_node(
+    cassandra_three: Cassandra, keyspace: str
+) -> None:
+    """The session waits for the silent node for one second, and connects to it later."""
+    hung = cassandra_three.nodes[2]
+    for contact_points in (cassandra_three.contact_points, cassandra_three.contact_points[:1]):
+        with ExitStack() as held:
+            with paused(hung):
+                began = time.monotonic()
+                session = held.enter_context(turbocql.connect(contact_points))
+                took = time.monotonic() - began
+                session.execute(f"INSERT INTO {keyspace}.t (k, v) VALUES (1, 'a')")
+            # The session would wait for 5 s if it waited until the attempt to connect has failed.
+            assert took < 4
+            assert eventually(lambda: all(node.connected for node in session.nodes), 30)
 
 
 def test_what_needs_no_particular_node_goes_around_a_silent_one(

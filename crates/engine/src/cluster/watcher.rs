@@ -34,12 +34,15 @@ impl Watch for Watcher {
             let again = node.is_failing.swap(false, Ordering::Relaxed);
             node.refuses_credentials.store(false, Ordering::Relaxed);
             node.has_left.store(false, Ordering::Relaxed);
+            if control {
+                self.0.has_control();
+            }
             let event = Event::new("connection opened", Some(at));
             return self.report(event.flag("control", control).flag("again", again));
         };
         node.refused.fetch_add(1, Ordering::Relaxed);
         let (kind, reason) = not_connected(error);
-        let mut repeated = node.is_failing.swap(true, Ordering::Relaxed);
+        let mut repeated = node.fails(control);
         if kind == ErrorKind::Authentication {
             // `is_failing` is also true if a connection was lost just before, without a refusal of
             // the credentials. So this refusal is a repetition only if `refuses_credentials` is
@@ -62,7 +65,7 @@ impl Watch for Watcher {
             return self.report(event);
         };
         node.lost.fetch_add(1, Ordering::Relaxed);
-        let repeated = node.is_failing.swap(true, Ordering::Relaxed);
+        let repeated = node.fails(control);
         let event = Event::new("connection lost", Some(at))
             .flag("control", control)
             .flag("repeated", repeated)

@@ -79,6 +79,9 @@ pub(crate) struct NodeCounters {
     /// Whether a connection was lost or refused, and none was opened since.
     #[cfg(edited_crates)]
     pub(crate) is_failing: AtomicBool,
+    /// Whether `is_failing` is true only because of a control connection.
+    #[cfg(edited_crates)]
+    pub(crate) fails_control: AtomicBool,
     /// Whether the node has left the cluster, or has another address now. The counters of such a
     /// node are reported only while a connection or a request refers to it.
     pub(crate) has_left: AtomicBool,
@@ -96,6 +99,18 @@ pub(crate) struct NodeCounters {
 impl NodeCounters {
     pub(crate) fn latency(&self, kind: RequestKind) -> &Histogram {
         self.latencies[kind as usize].get_or_init(Box::default)
+    }
+
+    /// Notes that a connection was lost or refused. Returns whether the node was failing before.
+    #[cfg(edited_crates)]
+    pub(crate) fn fails(&self, control: bool) -> bool {
+        let repeated = self.is_failing.swap(true, Ordering::Relaxed);
+        if !control {
+            self.fails_control.store(false, Ordering::Relaxed);
+        } else if !repeated {
+            self.fails_control.store(true, Ordering::Relaxed);
+        }
+        repeated
     }
 
     fn is_forgotten(&self) -> bool {
@@ -210,6 +225,20 @@ impl Telemetry {
         nodes.retain(|(_, node)| !node.is_forgotten());
     }
 
+    /// Notes that there is a control connection. A node whose earlier one failed, but that has other
+    /// connections, does not fail any more.
+    #[cfg(edited_crates)]
+    pub(crate) fn has_control(&self) {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        for (_, node) in nodes.iter() {
+            if node.connections.load(Ordering::Relaxed) > 0
+                && node.fails_control.swap(false, Ordering::Relaxed)
+            {
+                node.is_failing.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Reports an event to the logs and, if it is about the cluster, to the streams of cluster
     /// events.
     pub(crate) fn report(&self, event: Event) {
@@ -306,5 +335,42 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         self.events.close();
         self.cluster_events.close();
+    }
+}
+
+#[cfg(all(test, edited_crates))]
+mod tests {
+    use super::*;
+
+    fn addresses() -> [SocketAddr; 2] {
+        [SocketAddr::from(([127, 0, 0, 1], 9042)), SocketAddr::from(([127, 0, 0, 2], 9042))]
+    }
+
+    /// Another node gets the control connection, so the earlier node has no further opening that
+    /// would end its failure.
+    #[test]
+    fn a_node_with_other_connections_fails_only_until_there_is_a_control_connection() {
+        let [at, other] = addresses();
+        let telemetry = Telemetry::new(None);
+        let node = telemetry.node(at);
+        node.connections.store(2, Ordering::Relaxed);
+        assert!(!node.fails(true));
+        telemetry.node(other);
+        telemetry.has_control();
+        assert!(!node.fails(false), "the loss was reported as a repetition");
+    }
+
+    #[test]
+    fn a_node_without_a_connection_still_fails() {
+        let [at, _] = addresses();
+        let telemetry = Telemetry::new(None);
+        let node = telemetry.node(at);
+        assert!(!node.fails(true));
+        telemetry.has_control();
+        assert!(node.fails(true));
+        node.connections.store(1, Ordering::Relaxed);
+        assert!(node.fails(false));
+        telemetry.has_control();
+        assert!(node.fails(false), "another connection failed too");
     }
 }
