@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 static SIMULATED: AtomicBool = AtomicBool::new(false);
 /// The simulated time in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
+/// How far the wall clock was set back, in nanoseconds.
+static SET_BACK: AtomicU64 = AtomicU64::new(0);
 /// The state of the generator behind `getrandom`.
 static ENTROPY: AtomicU64 = AtomicU64::new(0);
 
@@ -45,6 +47,11 @@ pub fn set_elapsed(nanoseconds: u64) {
     NOW.store(START + nanoseconds, Ordering::Relaxed);
 }
 
+/// Sets the simulated wall clock back. The monotonic clock goes on.
+pub fn set_back(by: Duration) {
+    SET_BACK.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+}
+
 /// # Safety
 ///
 /// The caller must obey the rules of the C library's function. So `time` must point to a
@@ -57,7 +64,7 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::
     }
     let mut now = NOW.load(Ordering::Relaxed);
     if clock == libc::CLOCK_REALTIME {
-        now += EPOCH;
+        now += EPOCH - SET_BACK.load(Ordering::Relaxed);
     }
     let now = libc::timespec {
         tv_sec: (now / 1_000_000_000) as libc::time_t,

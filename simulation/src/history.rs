@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use turbocql_engine::{EngineError, ErrorKind};
 
 use crate::cluster::{Effect, LAST_KEY};
-use crate::faults::Happened;
+use crate::faults::{Fault, Happened};
 
 /// The number of writes in a batch.
 pub const BATCH: i64 = 3;
@@ -111,6 +111,12 @@ impl Call {
         }
     }
 
+    /// If the program gave up the call, and it is not a `USE`, returns when that happened.
+    pub fn was_given_up(&self) -> Option<Instant> {
+        let ended = self.ended.as_ref()?.0;
+        self.error().is_some_and(is_given_up).then_some(ended)
+    }
+
     /// If the call is a `USE` that failed or was given up, returns when that happened.
     pub fn given_up(&self) -> Option<Instant> {
         match (self.action, &self.ended) {
@@ -160,7 +166,18 @@ pub fn is_because_of_use(error: &EngineError) -> bool {
 }
 
 /// The longest time by which a call may miss its deadline.
-const LATE: Duration = Duration::from_millis(100);
+const LATE: Duration = Duration::from_millis(5);
+
+/// The error of a call that the program gave up. The engine does not say whether it was applied.
+pub fn given_up() -> EngineError {
+    let mut error = EngineError::new(ErrorKind::Timeout, "the program gave up the call");
+    error.may_have_applied = true;
+    error
+}
+
+pub fn is_given_up(error: &EngineError) -> bool {
+    error.message == given_up().message
+}
 
 /// Whether a `USE` may have closed connections between `from` and `until`, if it was given up at
 /// the time `given_up`.
@@ -303,10 +320,11 @@ fn check_error(
 }
 
 /// Whether the servers answer with this error code on purpose: UNAVAILABLE, OVERLOADED, a timeout of
-/// a write or a read, or a refused login.
+/// a write or a read, an unknown result of a write that they carry out, or a refused login.
 fn is_sent(code: i32, faults: &[Happened]) -> bool {
     match code {
         0x1000 | 0x1001 | 0x1100 | 0x1200 => true,
+        0x0000 | 0x1700 => faults.iter().any(|fault| fault.fault == Fault::Overload),
         0x0100 => faults.iter().any(Happened::refuses_logins),
         _ => false,
     }

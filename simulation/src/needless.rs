@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::cluster::SCHEMA_SPREAD;
 use crate::faults::{Fault, Happened};
-use crate::history::{Action, Call, Outcome, closes_connections, is_because_of_use};
+use crate::history::{Action, Call, Outcome, closes_connections, is_because_of_use, is_given_up};
 
 /// Within this time from the beginning of an outage, calls that need no particular node may fail,
 /// because the session notices the outage only then.
@@ -33,8 +33,8 @@ pub fn needless_failures(calls: &[Call], faults: &[Happened], made: &[Instant]) 
     let given_up: Vec<Instant> = calls.iter().filter_map(Call::given_up).collect();
     for (number, call) in calls.iter().enumerate() {
         let Some((ended, Outcome::Failed(error))) = &call.ended else { continue };
-        let is_given_up = matches!(call.action, Action::UseKeyspace { gives_up: Some(_) });
-        if is_given_up || is_because_of_use(error) {
+        let gave_up_use = matches!(call.action, Action::UseKeyspace { gives_up: Some(_) });
+        if gave_up_use || is_because_of_use(error) || is_given_up(error) {
             continue;
         }
         let waits_for_schema = matches!(call.action, Action::Create | Action::Agreement);

@@ -35,6 +35,7 @@ mod part {
     pub const BALANCER: u64 = 102;
     pub const NAMES: u64 = 103;
     pub const RELOCATION: u64 = 104;
+    pub const WALL_CLOCK: u64 = 105;
     /// With this number, no kept seed has a long outage.
     pub const OUTAGE: u64 = 108;
 }
@@ -108,6 +109,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
         let (mut calls, mut failed) = (0, 0);
         let (log, bursts) = Log::new();
         let outage = outage(&mut Random::of_part(seed, part::OUTAGE));
+        set_back_clock(Random::of_part(seed, part::WALL_CLOCK), trace.clone());
         let cause = |part| {
             let of_faults = Random::of_part(seed, part);
             let outage = outage.filter(|_| part == part::FAULTS);
@@ -180,6 +182,8 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 broken.extend(visible::wrongly_silent(&observed, &faults));
                 let closed_by_use: Vec<_> =
                     history.iter().filter_map(|call| call.given_up()).collect();
+                let given_up: Vec<_> =
+                    history.iter().filter_map(|call| call.was_given_up()).collect();
                 broken.extend(routing::misrouted(&routing::Story {
                     arrivals: &cluster.arrivals(),
                     samples: &observed.samples(),
@@ -193,6 +197,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                         refusals: &cluster.refusals(),
                         made: &cluster.made(),
                         closed_by_use: &closed_by_use,
+                        given_up: &given_up,
                         has_speculation,
                     }));
                 }
@@ -237,6 +242,19 @@ pub fn run(seed: u64, kept: usize) -> Report {
             trace: trace.kept(),
         }
     })
+}
+
+/// In half of the runs, sets the wall clock back once, by at most five seconds.
+fn set_back_clock(mut random: Random, trace: Trace) {
+    if random.percent(50) {
+        let at = Duration::from_millis(random.within(0..FAULTY.as_millis() as u64));
+        let by = Duration::from_millis(random.within(1..5_000));
+        tokio::spawn(async move {
+            sleep(at).await;
+            trace.line(|| format!("the wall clock is set back by {by:.1?}"));
+            ffi::set_back(by);
+        });
+    }
 }
 
 /// Returns how long a node is out of reach in the few runs that have a long outage.

@@ -53,6 +53,8 @@ pub struct Story<'a> {
     pub made: &'a [(String, Instant)],
     /// The times when a `USE` failed or was given up. Both close connections.
     pub closed_by_use: &'a [Instant],
+    /// When the program gave up calls.
+    pub given_up: &'a [Instant],
     pub has_speculation: bool,
 }
 
@@ -208,16 +210,21 @@ impl View<'_> {
         }
     }
 
-    /// Returns a limit for the time from the first request that the node does not answer until the
-    /// session shows the node as silent.
-    fn time_to_silence(&self) -> Duration {
+    /// Returns a limit for the time from the first request that the node does not answer (sent at
+    /// `first`) until the session shows the node as silent.
+    fn time_to_silence(&self, first: Instant) -> Duration {
         let (at, began) = (self.fault.at, self.fault.began);
         let earlier = || self.story.faults.iter().filter(|other| other.began < began);
         if earlier().any(|other| other.at == at && other.is_slow()) {
             return SILENT_SLOW;
         }
         let is_recent = |other: &Happened| other.ended.is_none_or(|end| end + RECENT > began);
-        if self.is_burst() || earlier().any(is_recent) { SILENT + ASKED } else { SILENT }
+        // The answer to an abandoned request may not count as an answer of the node. Then the node
+        // is probed, and after a good answer it is not probed again for a second.
+        let given_up = self.story.given_up.iter();
+        let is_abandoned = given_up.filter(|at| **at + RECENT > began).any(|at| *at <= first);
+        let is_later = self.is_burst() || is_abandoned || earlier().any(is_recent);
+        if is_later { SILENT + ASKED } else { SILENT }
     }
 
     fn is_burst(&self) -> bool {
@@ -241,7 +248,7 @@ impl View<'_> {
         if shown.in_flight == 0 && shown.abandoned == before.abandoned && !has_failed {
             report("requests that it does not answer are not in flight");
         }
-        let limit = self.time_to_silence();
+        let limit = self.time_to_silence(first.at);
         // A `USE` closes the connections on which it gets no answer, even if it succeeds on other
         // connections. Without connections, the node need not be shown as silent.
         let until = first.at + limit;
@@ -338,6 +345,16 @@ impl View<'_> {
         failed.is_some_and(|failed| !failed.is("repeated"))
     }
 
+    /// Returns how many attempts may have been abandoned between the fault's beginning and `until`
+    /// although they were answered.
+    fn given_up(&self, until: Instant) -> u64 {
+        if self.story.has_speculation {
+            return u64::MAX;
+        }
+        let given_up = self.story.given_up.iter();
+        given_up.filter(|at| **at >= self.fault.began && **at <= until).count() as u64
+    }
+
     /// Returns the refusals of this kind that the node sent during the fault.
     fn refusals(&self, of: Refused) -> impl Iterator<Item = &Refusal> {
         let (node, began, end) = (self.fault.node, self.fault.began, self.end());
@@ -357,7 +374,7 @@ impl View<'_> {
             let (before, now) = (self.before.node(at), sample.node(at));
             let failed = now.failed - before.failed.min(now.failed);
             let abandoned = now.abandoned - before.abandoned.min(now.abandoned);
-            let shown = if self.story.has_speculation { failed + abandoned } else { failed };
+            let shown = failed + abandoned.min(self.given_up(sample.at));
             if shown < refused as u64 {
                 report(&format!("it refused {refused} requests, and {shown} are shown"));
                 return;
@@ -379,7 +396,9 @@ impl View<'_> {
             sample.map_or(0, |sample| sample.prepared_again)
         };
         let counted = counted(until + INTERVAL) - counted(began);
-        if (refused > 0 && prepared == 0) || counted < prepared as u64 {
+        // A call that was given up may not prepare its statement again.
+        let is_unseen = refused as u64 > self.given_up(until) && prepared == 0;
+        if is_unseen || counted < prepared as u64 {
             report(&format!(
                 "it had forgotten statements {refused} times, {prepared} events and {counted} \
                  counted"

@@ -58,6 +58,9 @@ pub async fn serve(cluster: Cluster, (node, shard): (usize, u16), stream: Stream
             }
             cluster.shard_running((node, shard)).await;
             if header[4] == opcode::REGISTER {
+                let events = Reader(&body).texts();
+                let all = ["STATUS_CHANGE", "TOPOLOGY_CHANGE", "SCHEMA_CHANGE"];
+                assert!(all.iter().all(|of| events.contains(of)), "REGISTER asks for {events:?}");
                 note_control();
             }
             let stream = i16::from_be_bytes([header[2], header[3]]);
@@ -202,7 +205,7 @@ impl Connection {
     }
 
     async fn batch(&self, mut reader: Reader<'_>) -> Answer {
-        reader.u8();
+        let is_logged = reader.u8() == 0;
         let count = reader.u16();
         let mut writes = Vec::new();
         for _ in 0..count {
@@ -219,15 +222,24 @@ impl Connection {
         let parameters = reader.parameters();
         self.refuse_if_overloaded()?;
         let (time, consistency) = (parameters.timestamp, parameters.consistency);
-        // If the batch is answered with "unavailable", no part of it may be carried out. So all
-        // keys are checked first.
-        for (key, _) in &writes {
-            self.cluster.replicas(self.node, *key, consistency)?;
+        // If a logged batch is answered with "unavailable", no part of it may be carried out. An
+        // unlogged batch is carried out up to the first key that lacks replicas.
+        let check = |(key, _): &(i64, i64)| self.cluster.replicas(self.node, *key, consistency);
+        let available = writes.iter().take_while(|write| check(write).is_ok()).count();
+        let refused = writes.get(available).and_then(|write| check(write).err());
+        if refused.is_some() {
+            writes.truncate(if is_logged { 0 } else { available });
         }
-        let writes = writes
-            .into_iter()
-            .map(|(key, value)| self.cluster.write(self.node, key, value, time, consistency));
-        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        let (cluster, node) = (self.cluster.clone(), self.node);
+        let written = async move {
+            let write = |(key, value)| cluster.write(node, key, value, time, consistency);
+            join_all(writes.into_iter().map(write)).await.into_iter().collect::<Result<(), _>>()
+        };
+        if let Some(refused) = refused {
+            self.cluster.spawn(self.node, async move { drop(written.await) });
+            return Err(refused);
+        }
+        written.await?;
         Ok(VOID.to_vec())
     }
 
@@ -257,7 +269,16 @@ impl Connection {
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
                 cluster.lock().note_refusal(node, Refused::Overloaded);
-                return Err(store::lost_round());
+                let is_known = bigint(1) % 4 == 0;
+                return Err(if is_known { store::lost_round() } else { store::unknown_result() });
+            }
+            // For some writes, an error follows after they are carried out.
+            Kind::Write if cluster.lock().nodes[node].is_overloaded && bigint(1) % 4 == 0 => {
+                cluster
+                    .write(node, bigint(0), bigint(1), parameters.timestamp, consistency)
+                    .await?;
+                cluster.lock().note_refusal(node, Refused::Overloaded);
+                return Err(wire::error(0x0000, "java.lang.RuntimeException", &[]));
             }
             _ => self.refuse_if_overloaded()?,
         }

@@ -248,6 +248,9 @@ impl Cluster {
                 });
             }
             drop(sender);
+            // The coordinator checks the replicas before each round. The claim may have been applied
+            // when it finds too few.
+            self.replicas(node, key, 0x0004)?;
             let answered = self.enough(node, &mut answers, replicas.required, deadline).await;
             answered.map_err(|answered| {
                 let put = |more: &mut Vec<u8>| super::wire::put_text(more, "CAS");
@@ -278,6 +281,11 @@ impl Cluster {
 /// answer contained the row.
 pub(super) fn lost_round() -> Failure {
     timed_out(0x1200, "Operation timed out", SERIAL, 2, 2, |more| more.push(0))
+}
+
+/// Makes the error for a conditional write whose last round too few replicas have answered.
+pub(super) fn unknown_result() -> Failure {
+    timed_out(0x1700, "CAS operation result is unknown", SERIAL, 1, 2, |_| ())
 }
 
 fn timed_out(

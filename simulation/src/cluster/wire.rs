@@ -44,6 +44,12 @@ impl<'a> Reader<'a> {
         head
     }
 
+    pub fn texts(&mut self) -> Vec<&'a str> {
+        let count = self.u16();
+        let text = |_| std::str::from_utf8(self.short_bytes()).unwrap();
+        (0..count).map(text).collect()
+    }
+
     pub fn u8(&mut self) -> u8 {
         self.take(1)[0]
     }

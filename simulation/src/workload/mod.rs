@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use turbocql_engine::{EngineError, Prepared, Runtime, Session};
 
 use crate::cluster::{BURST, Cluster, LAST_KEY};
 use crate::faults::{Burst, Fault, Happened, LONGEST_PAUSE, Log};
-use crate::history::{Action, BATCH, Call, Outcome, is_because_of_use};
+use crate::history::{Action, BATCH, Call, Outcome, given_up, is_because_of_use, is_given_up};
 use crate::random::Random;
 use crate::trace::Trace;
-use requests::SETTLED;
+use requests::{PAGES, SETTLED};
 
 /// The time limit of a request.
 pub const LIMIT: Duration = Duration::from_secs(4);
@@ -248,12 +248,12 @@ impl Program {
         (state.calls.len() - 1, value)
     }
 
-    /// Records the outcome of a call. Returns true if the call succeeded, or if it failed because
-    /// of a `USE` that the program gave up.
+    /// Records the outcome of a call. Returns true if the call succeeded, if the program gave it up,
+    /// or if it failed because of a `USE` that the program gave up.
     fn end(&self, number: usize, outcome: Result<Outcome, EngineError>) -> bool {
         let outcome = outcome.unwrap_or_else(|error| Outcome::Failed(Box::new(error)));
         let succeeded = match &outcome {
-            Outcome::Failed(error) => is_because_of_use(error),
+            Outcome::Failed(error) => is_because_of_use(error) || is_given_up(error),
             _ => true,
         };
         let mut state = self.lock();
@@ -281,12 +281,26 @@ impl Program {
         }
         let limit = match action {
             // A scan requests several pages, and each page has the time limit of a request.
-            Action::Scan => LIMIT * 4,
+            Action::Scan => LIMIT * (PAGES + 1),
             _ => LIMIT,
         };
         let (number, value) = self.begin(action, key, limit);
-        let outcome = self.request(action, key, value, variant).await;
+        let request = self.request(action, key, value, variant);
+        let outcome = match gives_up(action, value) {
+            None => request.await,
+            // At this timeout, the future is dropped, as if its task were canceled.
+            Some(after) => timeout(after, request).await.unwrap_or_else(|_| Err(given_up())),
+        };
         self.end(number, outcome)
+    }
+
+    /// Adds a call that has just ended.
+    fn add(&self, action: Action, began: Instant, outcome: Outcome) {
+        let mut state = self.lock();
+        let (limit, value) = (LIMIT * (PAGES + 1), state.value);
+        state.value += 1;
+        let ended = Some((Instant::now(), outcome));
+        state.calls.push(Call { action, key: 0, value, began, limit, ended });
     }
 
     async fn burst(&self, burst: Burst) {
@@ -294,4 +308,14 @@ impl Program {
         let outcome = self.read_from(burst.node, burst.limit, BURST).await;
         self.end(number, outcome);
     }
+}
+
+/// Returns how long the program waits for a call, if it gives the call up before its time limit.
+fn gives_up(action: Action, value: i64) -> Option<Duration> {
+    let may_give_up = matches!(
+        action,
+        Action::Write { .. } | Action::Batch { .. } | Action::Read | Action::Scan | Action::Claim
+    );
+    let after = Duration::from_micros((value * 3_137 % 50_000) as u64);
+    (may_give_up && value % 29 == 7).then_some(after)
 }

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use turbocql_codec::{CqlType, RowBuffer};
 use turbocql_engine::{
     BatchEntry, BatchKind, Bulk, BulkEvents, BulkOutcome, BulkPlan, EngineError, ErrorKind, Near,
-    Node, Pace, PageSource, Pager, Permit, Prepared, RequestOptions, Response, RowNumbers,
-    WrittenTable,
+    Node, Pace, PageSource, Pager, Permit, Prepared, Request, RequestOptions, Response, RowNumbers,
+    Session, WrittenTable,
 };
 
 use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
@@ -18,6 +18,9 @@ use crate::history::{Action, BATCH, Outcome, is_logged};
 
 /// How many rows a page has.
 const PAGE: i32 = 5;
+
+/// How many pages a scan asks for at most, after the first. It asks for a page that failed again.
+pub(super) const PAGES: u32 = 6;
 
 /// How many rows of a bulk are in flight at the same time.
 const CONCURRENCY: usize = 4;
@@ -102,8 +105,19 @@ impl Program {
         let began = std::time::Instant::now();
         let _permit = self.admitted(text, row, &options, began).await?;
         let prepared = self.prepare(text, &options, began).await?;
-        let options = remaining(options, began)?;
-        self.0.session.execute(&prepared, row, &options, None).await
+        self.send(&prepared, row, &options, began).await
+    }
+
+    /// Executes a prepared statement for a call that began at this time.
+    async fn send(
+        &self,
+        prepared: &Arc<Prepared>,
+        row: &RowBuffer,
+        options: &RequestOptions,
+        began: std::time::Instant,
+    ) -> Result<Response, EngineError> {
+        let session = &self.0.session;
+        Session::send(&Request { session, prepared, row, options, began: Some(began) }).await
     }
 
     /// Waits until the session's gate admits a request. The gate limits the requests in flight. A
@@ -200,7 +214,7 @@ impl Program {
     }
 
     async fn scan(&self, text: &str) -> Result<Outcome, EngineError> {
-        let began = std::time::Instant::now();
+        let (began, began_at) = (std::time::Instant::now(), tokio::time::Instant::now());
         let options = RequestOptions { page_size: Some(PAGE), ..options(None) };
         let prepared = self.prepare(text, &options, began).await?;
         let (session, row) = (&self.0.session, Arc::new(row(&[])));
@@ -217,10 +231,22 @@ impl Program {
         let source = PageSource::Prepared(prepared, row);
         let pager =
             Pager::start(&self.0.runtime, session.clone(), source, options, first.next.clone());
-        while let Some(page) = pager.next().await? {
-            add(&page);
+        let mut failed = None;
+        for _ in 0..PAGES {
+            match pager.next().await {
+                Ok(Some(page)) => add(&page),
+                Ok(None) => {
+                    let scanned = Outcome::Scanned(scanned);
+                    let Some(error) = failed else { return Ok(scanned) };
+                    // All rows must have arrived, as if no page had failed.
+                    self.add(Action::Scan, began_at, scanned);
+                    return Err(error);
+                }
+                Err(error) => failed = Some(error),
+            }
         }
-        Ok(Outcome::Scanned(scanned))
+        Err(failed
+            .unwrap_or_else(|| EngineError::new(ErrorKind::Internal, "a scan has too many pages")))
     }
 
     /// Writes to the table `remade`. The value has the type of the prepared statement's second
@@ -228,9 +254,9 @@ impl Program {
     /// prepares it again, as a Python session does.
     async fn write_remade(&self, key: i64, value: i64) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
-        let call_options = options(Some(true));
+        let options = options(Some(true));
         loop {
-            let prepared = self.prepare(REMADE, &call_options, began).await?;
+            let prepared = self.prepare(REMADE, &options, began).await?;
             let mut row = RowBuffer::new();
             row.push_value(&key.to_be_bytes());
             // With both types, the encoded value has eight bytes.
@@ -239,8 +265,7 @@ impl Program {
                 _ => row.push_value(format!("v{value:07}").as_bytes()),
             }
             row.finish_row();
-            let options = remaining(call_options.clone(), began)?;
-            match self.0.session.execute(&prepared, &row, &options, None).await {
+            match self.send(&prepared, &row, &options, began).await {
                 Err(_) if prepared.is_stale() => {}
                 answer => return answer.map(|_| Outcome::Done),
             }
@@ -264,8 +289,8 @@ impl Program {
         let _permit = self.admitted(text, &rows, &options, began).await?;
         let kind = if is_logged(value) { BatchKind::Logged } else { BatchKind::Unlogged };
         let entries = vec![BatchEntry::Prepared(prepared); BATCH as usize];
-        let options = remaining(options, began)?;
-        self.0.session.batch(kind, entries, rows, &options, None).await.map(|_| Outcome::Written)
+        let session = &self.0.session;
+        session.batch(kind, entries, rows, &options, Some(began)).await.map(|_| Outcome::Written)
     }
 
     /// Reads a key from one node.
@@ -282,19 +307,22 @@ impl Program {
         let options = RequestOptions { near, timeout: Some(Some(limit)), ..options(None) };
         let began = std::time::Instant::now();
         let prepared = self.prepare(text, &options, began).await?;
-        let options = remaining(options, began)?;
-        let response = self.0.session.execute(&prepared, &row(&[0]), &options, None).await?;
+        let response = self.send(&prepared, &row(&[0]), &options, began).await?;
         Ok(Outcome::Read(value_of(&response, 0)))
     }
 
     /// Writes the rows of a bulk. Each row is a call in the history. Returns whether all rows
     /// succeeded.
     pub(super) async fn write_rows(&self, key: i64, variant: u64) -> bool {
+        let row_count = if variant == 0 { 1 } else { ROWS };
         // A row waits for the rows before it, so the limit grows with the number of rows.
-        let limit = (LIMIT * 2 + PATIENCE) * (ROWS as u32 / CONCURRENCY as u32);
+        let limit = match row_count {
+            1 => LIMIT * 2 + PATIENCE,
+            _ => (LIMIT * 2 + PATIENCE) * (ROWS as u32 / CONCURRENCY as u32),
+        };
         let mut rows = RowBuffer::new();
         let mut numbers = Vec::new();
-        for index in 0..ROWS {
+        for index in 0..row_count {
             let key = (key + index) % (LAST_KEY + 1);
             let (number, value) = self.begin(Action::Row, key, limit);
             push_row(&mut rows, &[key, value]);
@@ -334,8 +362,8 @@ impl Program {
             self.lock().broken.push("a row of a bulk ended twice".into());
         }
         let ended = outcome.succeeded + failed_count as u64;
-        if ended != ROWS as u64 {
-            self.lock().broken.push(format!("a bulk of {ROWS} rows counts {ended} as ended"));
+        if ended != row_count as u64 {
+            self.lock().broken.push(format!("a bulk of {row_count} rows counts {ended} as ended"));
         }
         let mut all = true;
         for (index, number) in numbers.into_iter().enumerate() {
@@ -358,20 +386,6 @@ impl BulkEvents for Events {
 
 fn options(idempotent: Option<bool>) -> RequestOptions {
     RequestOptions { timeout: Some(Some(LIMIT)), idempotent, ..Default::default() }
-}
-
-/// Returns the options with the time that is left of their time limit. If no time is left, returns
-/// an error.
-fn remaining(
-    options: RequestOptions,
-    began: std::time::Instant,
-) -> Result<RequestOptions, EngineError> {
-    let limit = options.timeout.flatten().unwrap_or(LIMIT);
-    let remaining = limit.saturating_sub(began.elapsed());
-    if remaining.is_zero() {
-        return Err(EngineError::new(ErrorKind::Timeout, "preparing took all the time"));
-    }
-    Ok(RequestOptions { timeout: Some(Some(remaining)), ..options })
 }
 
 fn row(values: &[i64]) -> RowBuffer {
