@@ -85,6 +85,43 @@ PLANTED = {
         " > self.limit.load(Ordering::Relaxed) {\n"
         "                break;\n            }\n            match next {\n",
     ),
+    "a limit that begins anew after the queue": (
+        "crates/engine/src/session/batch.rs",
+        "Some(time_left.remaining)",
+        "Some(time_left.limit)",
+    ),
+    "a scan that ends at a failed page": (
+        "crates/engine/src/results/pager.rs",
+        "                *ahead = Ahead::Failed { at: at.clone() };",
+        "                *ahead = Ahead::End;",
+    ),
+    "a server error taken for a refusal": (
+        "crates/engine/src/error/server.rs",
+        "        _ if effect == Effect::Reads => false,\n        // The server refuses",
+        "        _ if effect == Effect::Reads => false,\n        DbError::ServerError => false,\n"
+        "        // The server refuses",
+    ),
+    "an unlogged batch taken for one write": (
+        "crates/engine/src/session/batch.rs",
+        "        BatchKind::Unlogged => Effect::Staged,",
+        "        BatchKind::Unlogged => Effect::Writes,",
+    ),
+    "write times that follow the clock": (
+        "build/crates/scylla/src/policies/timestamp_generator.rs",
+        "            if u_cur > last {",
+        "            if u_cur != last {",
+    ),
+    "a claim taken for a plain write": (
+        "crates/engine/src/error/server.rs",
+        "DbError::Unavailable { .. } => effect == Effect::Staged,",
+        "DbError::Unavailable { .. } => false,",
+    ),
+    "a bulk that never gives a row up": (
+        "crates/engine/src/bulk/window.rs",
+        "            let since = *since.get_or_insert_with(|| self.outages.since(&error));",
+        "            since.get_or_insert_with(|| self.outages.since(&error));\n"
+        "            let since = Instant::now();",
+    ),
     "servers that lose a write": (
         "simulation/src/cluster/mod.rs",
         "        *stored = written.max(*stored);\n",

@@ -136,7 +136,7 @@ impl Call {
     }
 
     /// Returns the error with which the call ended, if it failed.
-    fn error(&self) -> Option<&EngineError> {
+    pub fn error(&self) -> Option<&EngineError> {
         match &self.ended {
             Some((_, Outcome::Failed(error))) => Some(error),
             _ => None,
@@ -320,11 +320,11 @@ fn check_error(
 }
 
 /// Whether the servers answer with this error code on purpose: UNAVAILABLE, OVERLOADED, a timeout of
-/// a write or a read, an unknown result of a write that they carry out, or a refused login.
+/// a write or a read, an error after a write was carried out, or a refused login.
 fn is_sent(code: i32, faults: &[Happened]) -> bool {
     match code {
         0x1000 | 0x1001 | 0x1100 | 0x1200 => true,
-        0x0000 | 0x1700 => faults.iter().any(|fault| fault.fault == Fault::Overload),
+        0x0000 | 0x1500 => faults.iter().any(|fault| fault.fault == Fault::Overload),
         0x0100 => faults.iter().any(Happened::refuses_logins),
         _ => false,
     }
@@ -413,38 +413,6 @@ fn check_reads(calls: &[Call], effects: &BTreeMap<i64, Effect>, broken: &mut Vec
             }
         }
     }
-}
-
-/// Returns how many calls of bursts failed although the faults did not force them to fail. Ignores
-/// calls with a time limit below `limit`, because their answers may arrive too late.
-pub fn failed_bursts(calls: &[Call], limit: Duration, faults: &[Happened]) -> usize {
-    let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
-    let failed = bursts.filter(|call| {
-        let Some(error) = call.error() else { return false };
-        // An earlier fault may have closed the connection to the node. Then the session may still
-        // be opening a new connection when the call begins.
-        let is_being_connected = error.kind == ErrorKind::Unavailable
-            && faults.iter().any(|fault| {
-                fault.may_close(call.began - fault.connected_again_within(), call.began)
-            });
-        let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
-        // A fault that follows may close the connection on which the call waits.
-        let is_closed = error.kind == ErrorKind::Broken
-            && faults.iter().any(|fault| fault.may_close(call.began, ended));
-        // A fault that follows may hold up the call's answer.
-        let is_held_up = error.kind == ErrorKind::Timeout
-            && faults.iter().any(|fault| {
-                fault.holds_frames() && fault.began > call.began && fault.began < ended
-            });
-        // Requests on a half-open connection are lost until the keepalive closes the connection.
-        let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
-        !is_being_connected
-            && !is_closed
-            && !is_held_up
-            && !is_half_open
-            && !is_because_of_use(error)
-    });
-    failed.count()
 }
 
 /// Returns a sentence for each call that wrote a value with a wrong type, which the table's column

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use turbocql_engine::ErrorKind;
 
 use crate::cluster::SCHEMA_SPREAD;
 use crate::faults::{Fault, Happened};
@@ -100,4 +101,44 @@ fn is_noticed(outage: &Happened, call: &Call, ended: Instant, faults: &[Happened
         && call.began > outage.began + noticed
         && outage.ended.is_none_or(|end| ended < end)
         && !(reads_or_writes && faults.iter().any(is_known_down))
+}
+
+/// Returns how many calls of bursts failed although the faults did not force them to fail. Ignores
+/// calls with a time limit below `limit`, because their answers may arrive too late.
+pub fn failed_bursts(
+    calls: &[Call],
+    limit: Duration,
+    faults: &[Happened],
+    opened: Instant,
+) -> usize {
+    let bursts = calls.iter().filter(|call| call.action == Action::Burst && call.limit >= limit);
+    let failed = bursts.filter(|call| {
+        let Some(error) = call.error() else { return false };
+        // An earlier fault may have closed the connection to the node, or the session was opened
+        // (at `opened`) during the fault. Then the session may still be opening a connection to the
+        // node when the call begins.
+        let is_being_connected = error.kind == ErrorKind::Unavailable
+            && faults.iter().any(|fault| {
+                let since = call.began - fault.connected_again_within();
+                let is_not_yet = fault.began < opened && opened > since;
+                is_not_yet || fault.may_close(since, call.began)
+            });
+        let ended = call.ended.as_ref().map_or(call.began + call.limit, |(ended, _)| *ended);
+        // A fault that follows may close the connection on which the call waits.
+        let is_closed = error.kind == ErrorKind::Broken
+            && faults.iter().any(|fault| fault.may_close(call.began, ended));
+        // A fault that follows may hold up the call's answer.
+        let is_held_up = error.kind == ErrorKind::Timeout
+            && faults.iter().any(|fault| {
+                fault.holds_frames() && fault.began > call.began && fault.began < ended
+            });
+        // Requests on a half-open connection are lost until the keepalive closes the connection.
+        let is_half_open = faults.iter().any(|fault| fault.lingers(call.began, ended));
+        !is_being_connected
+            && !is_closed
+            && !is_held_up
+            && !is_half_open
+            && !is_because_of_use(error)
+    });
+    failed.count()
 }

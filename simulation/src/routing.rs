@@ -14,6 +14,10 @@ use crate::observed::Sample;
 /// not have reached the client yet.
 const LEARNED: Duration = Duration::from_millis(300);
 
+/// The program does not learn what an answer says if it gives up the call within this time before or
+/// after the request's arrival.
+const GIVEN_UP: Duration = Duration::from_millis(60);
+
 /// How long the session may lack connections to some shards after a fault, or after a `USE` that
 /// has closed connections.
 const SETTLED: Duration = Duration::from_secs(8);
@@ -25,6 +29,13 @@ pub struct Story<'a> {
     pub faults: &'a [Happened],
     /// When a `USE` failed or was given up.
     pub closed_by_use: &'a [Instant],
+    /// When the program gave up calls.
+    pub given_up: &'a [Instant],
+}
+
+/// Whether the program may have given up the call whose request arrived at this time.
+fn is_given_up(arrived: Instant, given_up: &[Instant]) -> bool {
+    given_up.iter().any(|at| *at <= arrived + GIVEN_UP && arrived <= *at + GIVEN_UP)
 }
 
 impl Story<'_> {
@@ -61,7 +72,7 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
             Some((tablet, changed)) => {
                 let lesson =
                     learned.entry((arrival.table, tablet)).or_insert((changed, arrival.at));
-                if lesson.0 != changed {
+                if lesson.0 != changed || is_given_up(lesson.1, story.given_up) {
                     *lesson = (changed, arrival.at);
                 }
                 if arrival.at <= lesson.1 + LEARNED {
@@ -83,13 +94,16 @@ pub fn misrouted(story: &Story<'_>) -> Vec<String> {
 /// Returns a sentence for each request since `began` that was sent to a wrong node or shard.
 /// Ignores the first misrouted requests for each tablet, because only their answers tell the
 /// session where the tablet is. From `began` on, the session must have connections to all shards.
-pub fn misrouted_since(began: Instant, arrivals: &[Arrival]) -> Vec<String> {
+pub fn misrouted_since(began: Instant, arrivals: &[Arrival], given_up: &[Instant]) -> Vec<String> {
     let mut learned: BTreeMap<(&str, usize), Instant> = BTreeMap::new();
     let wrong = arrivals.iter().filter(|arrival| arrival.at >= began && arrival.is_misrouted);
     let after = wrong.filter(|arrival| match arrival.tablet {
         None => true,
         Some((tablet, _)) => {
             let learned_at = learned.entry((arrival.table, tablet)).or_insert(arrival.at);
+            if is_given_up(*learned_at, given_up) {
+                *learned_at = arrival.at;
+            }
             arrival.at > *learned_at + LEARNED
         }
     });

@@ -10,8 +10,8 @@ use turbocql_engine::{Config, Metrics, Profile, Runtime, Session, Speculation, s
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::faults::{self, FAULTY, Log};
 use crate::ffi;
-use crate::history::{failed_bursts, misfits, violations};
-use crate::needless::needless_failures;
+use crate::history::{misfits, violations};
+use crate::needless::{failed_bursts, needless_failures};
 use crate::network::Network;
 use crate::observed::Observed;
 use crate::random::Random;
@@ -132,6 +132,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
             // limit and fail. If that happens, a second attempt must succeed.
             session = Session::connect(config).await;
         }
+        let opened = Instant::now();
         match session {
             // Two simultaneous faults may leave no majority of healthy nodes, so the session may be
             // impossible.
@@ -171,7 +172,7 @@ pub fn run(seed: u64, kept: usize) -> Report {
                     let change_times: Vec<Instant> =
                         cluster.made().into_iter().map(|(_, at)| at).collect();
                     broken.extend(needless_failures(&history, &faults, &change_times));
-                    let lost = failed_bursts(&history, Duration::from_secs(10), &faults);
+                    let lost = failed_bursts(&history, Duration::from_secs(10), &faults, opened);
                     if lost > 0 {
                         broken.push(format!(
                             "{lost} calls of a burst failed though their node went on"
@@ -182,13 +183,13 @@ pub fn run(seed: u64, kept: usize) -> Report {
                 broken.extend(visible::wrongly_silent(&observed, &faults));
                 let closed_by_use: Vec<_> =
                     history.iter().filter_map(|call| call.given_up()).collect();
-                let given_up: Vec<_> =
-                    history.iter().filter_map(|call| call.was_given_up()).collect();
+                let given_up = program.given_up();
                 broken.extend(routing::misrouted(&routing::Story {
                     arrivals: &cluster.arrivals(),
                     samples: &observed.samples(),
                     faults: &faults,
                     closed_by_use: &closed_by_use,
+                    given_up: &given_up,
                 }));
                 if !happen_together {
                     broken.extend(visible::unseen(&visible::Story {
@@ -322,7 +323,8 @@ async fn use_session(
         succeeded &= program.read_all().await;
         sleep(Duration::from_millis(500)).await;
     }
-    broken.extend(routing::misrouted_since(began, &program.cluster().arrivals()));
+    let (arrivals, given_up) = (program.cluster().arrivals(), program.given_up());
+    broken.extend(routing::misrouted_since(began, &arrivals, &given_up));
     for _ in 0..20 {
         succeeded &= program.call(&mut random).await;
         // A `USE` that is given up closes connections. The session needs this time to open them

@@ -263,14 +263,14 @@ impl Connection {
             // not count these requests. So if the node refused one, the figures would not agree
             // with the number of refusals.
             Kind::System | Kind::Use => {}
-            // For some claims, an overloaded node answers with a timeout after it has carried them
+            // For some claims, an overloaded node answers with an error after it has carried them
             // out. In Cassandra, Paxos may start another round after replicas have accepted a
             // proposal. The read of the row in this round may then time out.
             Kind::Claim if cluster.lock().nodes[node].is_overloaded && bigint(1) % 2 == 0 => {
                 cluster.claim(node, bigint(0), bigint(1)).await?;
                 cluster.lock().note_refusal(node, Refused::Overloaded);
-                let is_known = bigint(1) % 4 == 0;
-                return Err(if is_known { store::lost_round() } else { store::unknown_result() });
+                let is_lost = bigint(1) % 4 == 0;
+                return Err(if is_lost { store::lost_round() } else { store::failed_round() });
             }
             // For some writes, an error follows after they are carried out.
             Kind::Write if cluster.lock().nodes[node].is_overloaded && bigint(1) % 4 == 0 => {

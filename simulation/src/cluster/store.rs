@@ -283,9 +283,12 @@ pub(super) fn lost_round() -> Failure {
     timed_out(0x1200, "Operation timed out", SERIAL, 2, 2, |more| more.push(0))
 }
 
-/// Makes the error for a conditional write whose last round too few replicas have answered.
-pub(super) fn unknown_result() -> Failure {
-    timed_out(0x1700, "CAS operation result is unknown", SERIAL, 1, 2, |_| ())
+/// Makes the error for a conditional write whose last round failed on a replica.
+pub(super) fn failed_round() -> Failure {
+    timed_out(0x1500, "Operation failed", SERIAL, 1, 2, |more| {
+        more.extend_from_slice(&1i32.to_be_bytes());
+        super::wire::put_text(more, "CAS");
+    })
 }
 
 fn timed_out(

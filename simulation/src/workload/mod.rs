@@ -107,6 +107,11 @@ impl Program {
         self.lock().calls.clone()
     }
 
+    /// Returns when the program gave up calls, other than `USE`s.
+    pub fn given_up(&self) -> Vec<Instant> {
+        self.lock().calls.iter().filter_map(Call::was_given_up).collect()
+    }
+
     /// Returns a sentence for each killed node that the session did not connect to in time.
     pub fn broken(&self) -> Vec<String> {
         self.lock().broken.clone()
