@@ -193,7 +193,7 @@ simulate-defects: build/edits | prerequisites ## the simulation with one defect 
 rust-test: loom build/edits | prerequisites
 	cargo test --locked --package turbocql-codec --package turbocql-columns --package turbocql-engine
 	cargo run --locked --manifest-path simulation/Cargo.toml --target-dir target -- 1 100
-	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat --test endings
+	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat --test endings --test returning
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

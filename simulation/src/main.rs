@@ -143,7 +143,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         }
         match of {
             "--jobs" => options.jobs = value(of, &mut arguments, |jobs| JOBS.contains(jobs))?,
-            "--trace" => (options.kept, options.shows_all) = (usize::MAX, true),
+            "--trace" => (options.kept, options.shows_all) = (0, true),
             "--limit" => options.cpu_seconds = value(of, &mut arguments, |limit| *limit > 0)?,
             "--break" => options.breaks = Some(value(of, &mut arguments, |_| true)?),
             "--return" => {
@@ -252,7 +252,8 @@ fn report_panics(output: &std::fs::File) {
 /// `!`, a line of the trace with `|`, and the line with the figures with `=`.
 fn report(seed: u64, options: &Options, mut output: std::fs::File) {
     report_panics(&output);
-    let run = run(seed, options.kept);
+    let all_lines = output.try_clone().ok().filter(|_| options.shows_all);
+    let run = run(seed, options.kept, all_lines);
     match options.breaks {
         Some(Break::Panic) => panic!("as demanded"),
         Some(Break::Crash) => std::process::abort(),

@@ -49,7 +49,7 @@ pub fn measure(seed: u64, in_flight: u64, hangs: Duration) -> Return {
         assert!(NETWORK.set(network.clone()).is_ok(), "a process runs one seed");
         let _ = simulated::CONNECT.set(connect);
         let random = Random::of_part(seed, 2);
-        let cluster = Cluster::start(NODES, network, Trace::new(0), random, None);
+        let cluster = Cluster::start(NODES, network, Trace::new(0, None), random, None);
         let contact_points = (0..NODES).map(|node| cluster.address(node).to_string()).collect();
         let config = Config {
             contact_points,

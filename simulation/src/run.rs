@@ -1,5 +1,6 @@
 //! Makes one run from its seed.
 
+use std::fs::File;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -82,13 +83,14 @@ pub(crate) fn advance() {
     }
 }
 
-/// Runs a seed in this process. A process must not run a second seed.
-pub fn run(seed: u64, kept: usize) -> Report {
+/// Runs a seed in this process. A process must not run a second seed. See [`Trace::new`] for the last
+/// two arguments.
+pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
     ffi::simulate(seed);
     let (driver, runtime) = Runtime::simulated(advance).expect("a runtime can be made");
     driver.block_on(async {
         let _ = BEGAN.set(Instant::now());
-        let trace = Trace::new(kept);
+        let trace = Trace::new(kept, output);
         let network = Network::new(Random::of_part(seed, part::NETWORK));
         assert!(NETWORK.set(network.clone()).is_ok(), "a process runs one seed");
         let _ = simulated::CONNECT.set(connect);

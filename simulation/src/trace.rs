@@ -1,5 +1,7 @@
 //! The trace of a run: lines that describe the events of the run.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -14,16 +16,21 @@ struct Lines {
     /// The last lines; at most `most` of them.
     kept: std::collections::VecDeque<String>,
     most: usize,
+    /// To this file, every line is written when it is added. So it has all lines up to the end of a
+    /// run that crashes.
+    output: Option<File>,
 }
 
 impl Trace {
-    /// Makes a trace that keeps the last `most` lines.
-    pub fn new(most: usize) -> Trace {
+    /// Makes a trace that keeps the last `most` lines. If it has a file for its output, writes all
+    /// lines to this file, each with `| ` before it.
+    pub fn new(most: usize, output: Option<File>) -> Trace {
         let lines = Lines {
             began: Instant::now(),
             hash: 0xcbf2_9ce4_8422_2325,
             kept: std::collections::VecDeque::new(),
             most,
+            output,
         };
         Trace(Arc::new(Mutex::new(lines)))
     }
@@ -34,10 +41,13 @@ impl Trace {
         for byte in line.bytes() {
             lines.hash = (lines.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        if lines.kept.len() == lines.most {
-            lines.kept.pop_front();
+        if let Some(output) = &mut lines.output {
+            let _ = output.write_all(format!("| {line}\n").as_bytes());
         }
         lines.kept.push_back(line);
+        if lines.kept.len() > lines.most {
+            lines.kept.pop_front();
+        }
     }
 
     pub fn hash(&self) -> u64 {

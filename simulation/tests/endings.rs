@@ -29,6 +29,7 @@ fn ended_badly(how: &str) -> String {
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("1 seeds, 0 of them kept"), "{output}");
     assert!(output.contains("1 seeds break a promise, 0 of them kept"), "{output}");
+    assert!(output.contains(" s  all faults have ended\n"), "the story is missing: {output}");
     output
 }
 
