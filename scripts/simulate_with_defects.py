@@ -302,14 +302,14 @@ def row(name: str, result: dict[str, Any]) -> tuple[str, bool]:
     """Returns the line about a defect, and whether the simulation judges it as it must."""
     label = name if name in PLANTED else f"without {name}"
     if not result["first"]:
-        return f"{label:26} {0:4} {0:6}  NOT FOUND", False
+        return f"{label:42} {0:4} {0:6}  NOT FOUND", False
     seed, message = result["first"]
     replay = result["replayed"]
     of_seed = f"{seed}, twice more: {replay or 'DIFFERENT RUNS'}"
     found = result["kept"] + result["random"]
     expected = found if name in OF_SERVERS else 0
     at_fault = result["servers at fault"]
-    line = f"{label:26} {result['kept']:4} {result['random']:6}  {of_seed:39}  {message[:150]}"
+    line = f"{label:42} {result['kept']:4} {result['random']:6}  {of_seed:39}  {message[:150]}"
     if at_fault != expected:
         line += f"\n  servers at fault in {at_fault} seeds, expected {expected}"
     return line, replay is not None and at_fault == expected
@@ -359,7 +359,7 @@ def main() -> int:
         results = stored
     by_name = {edit.name: edit for edit in edits()}
     missed = 0
-    print(f"{'defect':26} kept random  {'first seed, hash':39}  what is wrong", flush=True)
+    print(f"{'defect':42} kept random  {'first seed, hash':39}  what is wrong", flush=True)
     for name in arguments.only or (*EDITS, *PLANTED):
         if name not in results["defects"]:
             copy_sources(state["sources"])
