@@ -412,6 +412,19 @@ mod tests {
             assert!(!attempts.may_have_applied());
         }
     }
+
+    #[test]
+    fn an_attempt_beside_a_refused_one_may_have_applied() {
+        let attempts = Attempts::new(Effect::Writes);
+        let nodes = ["127.0.0.1:1", "127.0.0.2:1"].map(|n| n.parse().unwrap());
+        let ids = nodes.map(|node| attempts.log_attempt_start(RequestId(0), None, node));
+        for (id, doubt) in ids.into_iter().zip([true, false]) {
+            let error = RequestAttemptError::DbError(DbError::IsBootstrapping, String::new());
+            attempts.log_attempt_error(id, &error, &RetryDecision::DontRetry);
+            assert_eq!(attempts.may_have_applied(), doubt);
+        }
+    }
+
     #[test]
     fn the_history_has_all_attempts_in_the_order_of_their_beginning() {
         let attempts = Attempts::new(Effect::Reads);
