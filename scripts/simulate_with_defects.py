@@ -233,12 +233,19 @@ def copy_sources(expected: str) -> None:
 
 
 def build() -> None:
-    """Builds the simulation of the copy.
+    """Builds the simulation of the copy. Does not build incrementally: after an interruption, that
+    could mix the code of two defects.
 
     Raises: SystemExit, if it does not compile.
     """
     manifest = ["--locked", "--manifest-path", "simulation/Cargo.toml", "--target-dir", str(TARGET)]
-    built = subprocess.run(["cargo", "build", *manifest], cwd=COPY, capture_output=True, text=True)
+    built = subprocess.run(
+        ["cargo", "build", *manifest],
+        cwd=COPY,
+        env={**os.environ, "CARGO_INCREMENTAL": "0"},
+        capture_output=True,
+        text=True,
+    )
     if built.returncode:
         sys.exit(built.stderr)
 
