@@ -106,7 +106,10 @@ pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
         let config = Config { contact_points, ..config(&cluster, &mut random) };
         let has_client_times = config.client_timestamps;
         let has_speculation = config.profile.speculation.is_some();
-        trace.line(|| format!("{nodes} nodes, {:?}", config.profile.speculation));
+        trace.line(|| {
+            let server = if cluster.is_scylla() { "ScyllaDB" } else { "Cassandra" };
+            format!("{nodes} nodes of {server}; speculation: {:?}", config.profile.speculation)
+        });
         let mut broken = Vec::new();
         let (mut calls, mut failed) = (0, 0);
         let (log, bursts) = Log::new();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 /// Starts the program, which prints the traces of a few seeds.
 fn start(change: impl FnOnce(&mut Command)) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_simulate"));
-    command.args(["101", "103", "--trace", "--jobs", "1"]).stdout(Stdio::piped());
+    command.args(["103", "105", "--trace", "--jobs", "1"]).stdout(Stdio::piped());
     change(&mut command);
     command.spawn().expect("the program starts")
 }
@@ -32,6 +32,9 @@ fn a_seed_has_the_same_trace_in_every_process() {
     let summaries: Vec<&str> =
         first.iter().map(String::as_str).filter(|line| line.starts_with("seed ")).collect();
     assert_eq!(summaries.len(), 3);
+    for server in [" nodes of ScyllaDB;", " nodes of Cassandra;"] {
+        assert!(first.iter().any(|line| line.contains(server)), "no seed has{server}");
+    }
     let hashes: Vec<_> = summaries.iter().map(|line| line.rsplit(' ').next()).collect();
     assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2], "{summaries:?}");
     let different = first.iter().zip(&second).find(|(one, other)| one != other);

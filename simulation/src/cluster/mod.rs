@@ -254,6 +254,10 @@ impl Cluster {
         self.0.has_logins
     }
 
+    pub fn is_scylla(&self) -> bool {
+        self.lock().scylla.is_some()
+    }
+
     pub fn ip(&self, node: usize) -> IpAddr {
         self.lock().nodes[node].ip
     }
