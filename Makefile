@@ -187,7 +187,7 @@ loom: prerequisites ## the queues, lanes, wakes and cancels of requests under ev
 simulate: build/edits | prerequisites ## the engine against a simulated cluster, network and clock, from seeds; SEEDS="1 1000" or SEEDS=7 for others, SIMULATE_ARGS="--trace" for the story
 	cargo run --locked --release --manifest-path simulation/Cargo.toml --target-dir target/simulation -- $(or $(SEEDS),1 1000) $(SIMULATE_ARGS)
 
-simulate-defects: build/edits | prerequisites ## the simulation with one defect after another (edits of the ScyllaDB driver left out, planted bugs), each of which seeds must find; SEEDS=300 for the last seed; 20 minutes, goes on where it was interrupted
+simulate-defects: build/edits | prerequisites ## the simulation with one defect after another (edits of the ScyllaDB driver left out, planted bugs), each of which seeds must find; SEEDS=300 for the last seed; more than an hour, goes on where it was interrupted
 	$(PYTHON) scripts/simulate_with_defects.py $(SEEDS)
 
 rust-test: loom build/edits | prerequisites
