@@ -259,3 +259,28 @@ def test_the_first_block_of_lists_and_vectors(
         report = session.load(name, path, max_errors=1200, timestamp=1_700_000_000_000_000)
         assert (report.rows, report.succeeded) == (1500, 1500)
     assert session.verify(name, path).equal
+
+
+@pytest.mark.parametrize("elements", [400, 5000])
+@pytest.mark.parametrize("failing", [900, 1000])
+def test_a_first_block_that_takes_long_to_encode(
+    session: turbocql.Session, table: Table, tmp_path: Path, failing: int, elements: int
+) -> None:
+    # Encoding a row takes so long that the block is encoded in several parts. Rows of 5,000
+    # elements are also read in several parts.
+    rows = 1100
+    values = np.zeros((rows, elements), np.int64)
+    values[:failing, -1] = 1  # a microsecond, which a timestamp of CQL does not have
+    times = pa.array(values.ravel(), pa.timestamp("us"))
+    lists = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32) * elements, times)
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"id": pa.array(range(rows), pa.int32()), "v": lists}), path)
+    name = table("id int PRIMARY KEY, v list<timestamp>")
+    report = session.load(name, path, max_errors=1050, raise_failures=False)
+    assert len(report.failures) == failing
+    if failing == 1000:
+        assert report.stop_reason == (
+            "each of the first 1,000 rows failed with the same error; 100 rows were not tried"
+        )
+    else:
+        assert (report.stopped, report.succeeded) == (False, rows - failing)

@@ -29,7 +29,7 @@ from .load_options import (
 )
 from .locating import name_setting, naming_settings, show_values
 from .monitor import Monitor, Stopped
-from .stops import first_block, have_one_error
+from .stops import FIRST_BLOCK_ROWS, first_block, have_one_error
 from .target import Care, JobTime
 
 __all__ = ["QUERY", "UDTS", "Load", "rows_or_columns"]
@@ -288,15 +288,24 @@ class Load:
             block, pieces = first_block(input_columns.pieces)
         except Stopped:
             return self.finished_report(BulkReport(0, 0, stopped=True))
-        if block is None:
+        if not block:
             return input_columns._replace(pieces=pieces)
-        columns = self.columns(input_columns._replace(pieces=iter([block])), on_thread=False)
-        rows, errors = _core.EncodedColumns(session, columns, insert).take() or ([], [])
-        if rows or not have_one_error(error for _, error in errors):
-            return input_columns._replace(pieces=pieces)
-        self._files.stop_after_block(len(errors))
-        failures = [BulkFailure(row, error) for row, error in errors]
-        return self.finished_report(BulkReport(errors[-1][0] + 1, 0, failures, stopped=True))
+        columns = self.columns(input_columns._replace(pieces=iter(block)), on_thread=False)
+        encoded = _core.EncodedColumns(session, columns, insert)
+        failures: list[BulkFailure] = []
+        # `take` returns after some milliseconds, so it may return the block in several parts.
+        while len(failures) < FIRST_BLOCK_ROWS:
+            rows, errors = encoded.take() or ([], [])
+            failures += [BulkFailure(row, error) for row, error in errors]
+            del failures[FIRST_BLOCK_ROWS:]
+            # A row that was encoded may follow the block in the same part.
+            is_full = len(failures) == FIRST_BLOCK_ROWS
+            is_in_block = bool(rows) and not (is_full and rows[0][0] > failures[-1].row)
+            is_one_error = have_one_error(failure.error for failure in failures)
+            if is_in_block or not errors or not is_one_error:
+                return input_columns._replace(pieces=pieces)
+        self._files.stop_after_block(len(failures))
+        return self.finished_report(BulkReport(failures[-1].row + 1, 0, failures, stopped=True))
 
     def match(self, names: Sequence[str], table: Sequence[tuple[str, str, str]]) -> None:
         """Finds the table's column for each column of the data, and writes the INSERT statement.

@@ -27,6 +27,9 @@ FIRST_BLOCK_ROWS = 1000
 """The number of rows of a load's first block. The load stops if each row of the block fails with
 the same error."""
 
+_MAX_BLOCK_PIECES = 16
+"""The largest number of pieces of a first block. A piece holds a few MiB of a file."""
+
 MAX_FAILURES = 2**31 - 1
 """The largest `max_failures`. With it, failed rows do not stop a load."""
 
@@ -66,15 +69,21 @@ def have_one_error(errors: Iterable[Exception]) -> bool:
     return first is not None
 
 
-def first_block(pieces: Iterator[Piece]) -> tuple[Piece | None, Iterator[Piece]]:
-    """Returns the first piece, and an iterator over all pieces.
+def first_block(pieces: Iterator[Piece]) -> tuple[list[Piece], Iterator[Piece]]:
+    """Returns the pieces of the first block, and an iterator over all pieces.
 
-    Returns `None` in place of the first piece if the piece is shorter than a block, or if no rows
-    follow it.
+    Returns no pieces for the block if no rows follow it, or if the block is too long to be kept.
     """
-    first_pieces = list(islice(pieces, 2))
-    is_block = len(first_pieces) == 2 and len(first_pieces[0]) >= FIRST_BLOCK_ROWS
-    return first_pieces[0] if is_block else None, chain(first_pieces, pieces)
+    block: list[Piece] = []
+    rows = 0
+    for piece in islice(pieces, _MAX_BLOCK_PIECES):
+        block.append(piece)
+        rows += len(piece)
+        if rows >= FIRST_BLOCK_ROWS:
+            break
+    following = list(islice(pieces, 1))
+    is_block = rows >= FIRST_BLOCK_ROWS and bool(following)
+    return block if is_block else [], chain(block, following, pieces)
 
 
 def first_block_reason(rows: int) -> str:
