@@ -15,6 +15,10 @@ PROOF := tests/property tests/golden tests/unit \
 # Tests that also run as on an interpreter that nobody has tested: all quick paths off.
 SAFE := tests/unit tests/golden tests/property
 
+# The tests that the first environment runs, in two parts.
+SESSIONS := tests/integration tests/faults
+CODEC := $(SAFE) tests/meta
+
 # Drivers to measure beside ours, each in an environment of its own.
 RIVALS := scylla-driver cassandra-driver acsylla scyllapy scylladb-rs-driver
 AVAILABLE := scylla-driver cassandra-driver acsylla
@@ -49,7 +53,7 @@ WITHOUT_C := -p turbocql-codec -p turbocql-columns -p turbocql-values -p turbocq
 CHECKED_TRIPLES := x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-apple-darwin
 
 .DEFAULT_GOAL := help
-.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels sdist arm64-test check-crates check-workflows publish bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test columns-test differential-test cookbook-test safe-test python-test-all clean
+.PHONY: accel-faults help demo demo-accelerate demo-columns demo-load demo-ray cookbook check-engines engine-programs test check check-all check-builds engine-tests check-free-threaded check-pythons proof soak build wheels sdist arm64-test check-crates check-workflows publish bench bench-availability bench-memory bench-whole-tables bench-engines screens instructions jars format format-check lint deny types docs docs-screens loom simulate simulate-defects rust-test python-test session-test codec-test columns-test differential-test cookbook-test safe-test python-test-all clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -196,11 +200,16 @@ rust-test: loom build/edits | prerequisites
 	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat --test endings --test returning
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory --jobs 2 --output-sync=target columns-test $(CURRENT:%=accel-%) safe-test differential-test cookbook-test
+	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory --jobs 2 --output-sync=target session-test columns-test $(CURRENT:%=accel-%) codec-test safe-test differential-test cookbook-test
 
-# The suites that need another environment or interpreter than the first. They run two at a time,
-# and share a Cassandra.
+# The suites run two at a time; the longest is the first. `session-test` has Cassandras of its own,
+# because its tests stop nodes. The suites that read CASSANDRA_ADDRESS share one.
+session-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed)
+	$(BIN)/python -m pytest $(SESSIONS) $(PYTEST_ARGS)
+
+codec-test: $(BIN)/.built $(BIN)/.demo
+	$(BIN)/python -m pytest $(CODEC) $(PYTEST_ARGS)
+
 columns-test: $(BIN)/.built .venv-columns/.installed
 	PYTHONPATH=python .venv-columns/bin/python -m pytest $(COLUMNS) $(PYTEST_ARGS)
 
