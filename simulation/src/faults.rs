@@ -1,5 +1,6 @@
 //! The faults of a run: which faults happen, when, to which node, and for how long.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -77,11 +78,18 @@ pub enum Fault {
 }
 
 /// Requests that the program sends to one node at the same time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Burst {
     pub node: usize,
     pub requests: usize,
     pub limit: Duration,
+}
+
+/// Without the node, because the trace counts nodes from 1 and names the node of a fault anyway.
+impl fmt::Debug for Burst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} requests, each with a limit of {:?}", self.requests, self.limit)
+    }
 }
 
 impl Fault {
@@ -157,7 +165,14 @@ impl Happened {
 
     /// Whether the node's answers take longer during the fault.
     pub fn is_slow(&self) -> bool {
-        matches!(self.fault, Fault::Slow(_) | Fault::Drip(..) | Fault::DripUnderLoad(_))
+        use Fault::*;
+        match self.fault {
+            Slow(_) | Drip(..) | DripUnderLoad(_) => true,
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | Cut(_) | Kill | PowerLoss => false,
+            Move | MoveAll | Replace | Freeze(_) | Reset | ResetInFrame(_) => false,
+            ForgetStatements | FillCache | RemakeTable | Overload | RefuseLogins(_) => false,
+            HangShard(_) | Reshard(_) => false,
+        }
     }
 
     pub fn refuses_logins(&self) -> bool {
@@ -168,15 +183,28 @@ impl Happened {
     /// arrive. Such a fault stops the answers on one connection or of one shard. Even if the fault
     /// has ended, calls may fail until the keepalive closes these connections.
     pub fn lingers(&self, from: Instant, until: Instant) -> bool {
-        matches!(self.fault, Fault::Freeze(_) | Fault::HangShard(_))
-            && self.began <= until
-            && from < self.began + Duration::from_secs(25)
+        use Fault::*;
+        let lasts = match self.fault {
+            Freeze(_) | HangShard(_) => Duration::from_secs(25),
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | Cut(_) => {
+                return false;
+            }
+            Kill | PowerLoss | Move | MoveAll | Replace | Reset | ResetInFrame(_) => return false,
+            ForgetStatements | FillCache | RemakeTable | Overload => return false,
+            RefuseLogins(_) | Slow(_) | Drip(..) | Reshard(_) => return false,
+        };
+        self.began <= until && from < self.began + lasts
     }
 
     /// Whether the fault may delay the answers of all nodes, by a burst of requests.
     pub fn is_everywhere(&self) -> bool {
         use Fault::*;
-        matches!(self.fault, PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | MoveAll)
+        match self.fault {
+            PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | MoveAll => true,
+            Pause | Cut(_) | Kill | PowerLoss | Move | Replace | Freeze(_) | Reset => false,
+            ForgetStatements | FillCache | RemakeTable | Overload | RefuseLogins(_) => false,
+            ResetInFrame(_) | Slow(_) | Drip(..) | HangShard(_) | Reshard(_) => false,
+        }
     }
 
     /// Whether the fault may make its node answer late, or not at all.
@@ -194,17 +222,13 @@ impl Happened {
     /// Whether the fault may delay frames until it has ended.
     pub fn holds_frames(&self) -> bool {
         use Fault::*;
-        matches!(
-            self.fault,
-            Pause
-                | PauseUnderLoad(_)
-                | CutUnderLoad(_)
-                | Cut(_)
-                | Slow(_)
-                | Drip(..)
-                | DripUnderLoad(_)
-                | HangShard(_)
-        )
+        match self.fault {
+            Pause | PauseUnderLoad(_) | CutUnderLoad(_) | DripUnderLoad(_) | Cut(_) => true,
+            Slow(_) | Drip(..) | HangShard(_) => true,
+            Kill | PowerLoss | Move | MoveAll | Replace | Freeze(_) | Reset => false,
+            ForgetStatements | FillCache | RemakeTable | Overload | RefuseLogins(_) => false,
+            ResetInFrame(_) | Reshard(_) => false,
+        }
     }
 }
 

@@ -298,6 +298,13 @@ struct Totals {
     failed: u64,
 }
 
+/// Names the figures of a run's summary.
+fn labelled(summary: &str) -> String {
+    let words: Vec<&str> = summary.split(' ').collect();
+    let [elapsed, calls, failed, hash] = words[..] else { return summary.to_owned() };
+    format!("{elapsed} simulated seconds, {calls} calls, {failed} of them failed, hash {hash}")
+}
+
 fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     let (text, why) = match ended {
         Ended::Output(text) => (text, None),
@@ -316,11 +323,8 @@ fn judge(seed: u64, ended: Ended, options: &Options, totals: &mut Totals) {
     totals.bad += u64::from(is_bad);
     totals.bad_kept += u64::from(is_bad && is_kept);
     if is_bad || options.shows_all {
-        print(format_args!(
-            "seed {seed}{}: {}",
-            if is_kept { " (kept)" } else { "" },
-            summary.unwrap_or("")
-        ));
+        let kept = if is_kept { " (kept)" } else { "" };
+        print(format_args!("seed {seed}{kept}: {}", summary.map_or(String::new(), labelled)));
         let (story, others): (Vec<&str>, Vec<&str>) = text
             .lines()
             .filter(|line| !line.starts_with('='))

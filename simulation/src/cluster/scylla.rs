@@ -274,7 +274,10 @@ impl Cluster {
         }
         tablet.replicas[index] = (to, shard);
         tablet.changed = Instant::now();
-        self.0.trace.line(|| format!("tablet {number} moves from {from:?} to {:?}", (to, shard)));
+        self.0.trace.line(|| {
+            let place = |(node, shard): (usize, u16)| format!("node {}, shard {shard}", node + 1);
+            format!("tablet {number} moves from {} to {}", place(from), place((to, shard)))
+        });
         if to == from.0 {
             return;
         }

@@ -270,8 +270,9 @@ impl Program {
                 }
                 other => format!("{other:?}"),
             };
-            let Call { action, key, value, .. } = call;
-            format!("call {number}: {action:?} key {key} value {value}: {shown}")
+            let Call { action, key, value, began, .. } = call;
+            let took = began.elapsed();
+            format!("call {number}: {action:?} key {key} value {value}, after {took:.1?}: {shown}")
         });
         let has_ended = call.ended.replace((Instant::now(), outcome)).is_some();
         if has_ended {
