@@ -73,7 +73,7 @@ PLANTED = {
     "a place not given back": (
         "crates/engine/src/request/gate.rs",
         "        if let Some(gate) = self.gate.take() {\n",
-        "        if let Some(gate) = self.gate.take().filter(|_| self.bytes != 72) {\n",
+        "        if let Some(gate) = self.gate.take().filter(|_| self.bytes != 48) {\n",
     ),
     "a row not sent": (
         "crates/engine/src/bulk/window.rs",
@@ -122,6 +122,21 @@ PLANTED = {
         "            since.get_or_insert_with(|| self.outages.since(&error));\n"
         "            let since = Instant::now();",
     ),
+    "a batch with mixed-up statements": (
+        "crates/engine/src/session/batch.rs",
+        "statements.iter().map(|statement| match statement {",
+        "statements.iter().map(|_| match &statements[0] {",
+    ),
+    "a batch that is never sent as texts": (
+        "build/crates/scylla/src/network/connection.rs",
+        "if repreparations == most {",
+        "if repreparations == most && batch.statements.is_empty() {",
+    ),
+    "speculation that never begins": (
+        "crates/engine/src/policies/profile.rs",
+        ".speculative_execution_policy(self.speculation.as_ref().map(Speculation::policy))",
+        ".speculative_execution_policy(None)",
+    ),
     "servers that lose a write": (
         "simulation/src/cluster/mod.rs",
         "        *stored = written.max(*stored);\n",
@@ -149,6 +164,9 @@ SUMMARY = re.compile(
 and of the failed ones among the kept."""
 HASH = re.compile(r"^seed \d+(?: \(kept\))?: .* ([0-9a-f]{16})$", re.MULTILINE)
 """Matches the line about a run that came to its end, and the hash of its trace."""
+
+BUILT_FROM = ("Cargo.", "crates/", "edits/", "scripts/edited_", "scripts/simulate_", "simulation/")
+"""The beginnings of the names of files on which the results depend."""
 
 CHECKOUT = hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:12]
 COPY = Path(tempfile.gettempdir()) / f"turbocql-defects-{CHECKOUT}"
@@ -208,9 +226,11 @@ def sources() -> list[str]:
 
 
 def fingerprint(folder: Path, names: list[str]) -> str:
-    """Returns a hash over the names and contents of files below a folder."""
+    """Returns a hash over the names and contents of files below a folder, without those that the
+    simulation is not built from.
+    """
     of_all = hashlib.sha256()
-    for name in names:
+    for name in (name for name in names if name.startswith(BUILT_FROM)):
         of_file = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         of_all.update(f"{of_file} {name}\0".encode())
     return of_all.hexdigest()
@@ -333,7 +353,8 @@ def parsed() -> argparse.Namespace:
     """Reads the arguments of the script."""
     parser = argparse.ArgumentParser(
         description="Runs the simulation once for each of a list of defects.",
-        epilog='With make: make simulate-defects SEEDS=300, or SEEDS="20 --only=batch".',
+        epilog='With make: make simulate-defects SEEDS=300, or SEEDS="20 --only=batch",'
+        " or SEEDS=\"20 --only='a lost wake-up'\".",
     )
     parser.add_argument(
         "last",

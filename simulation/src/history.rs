@@ -125,6 +125,16 @@ impl Call {
         }
     }
 
+    /// Whether the call is a request that may be repeated, and succeeded after more than this time.
+    pub fn is_slow(&self, limit: Duration) -> bool {
+        let is_request = matches!(
+            self.action,
+            Action::Read | Action::Write { .. } | Action::Batch { .. } if self.is_repeatable()
+        );
+        let took = self.ended.as_ref().map(|(ended, _)| *ended - self.began);
+        is_request && self.error().is_none() && took.is_some_and(|took| took > limit)
+    }
+
     fn is_repeatable(&self) -> bool {
         !matches!(
             self.action,

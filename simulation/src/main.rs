@@ -235,25 +235,31 @@ fn measure_returns(options: &Options, in_flight: u64, hangs: Duration) {
 
 /// Makes a panic write a line about itself to the output of this process. Otherwise, tokio would
 /// hide the panics of many tasks, and the text of the others would not say which seed it is about.
-fn report_panics(output: &std::fs::File) {
-    let output = output.try_clone();
+fn report_panics(output: std::fs::File) {
     std::panic::set_hook(Box::new(move |panic| {
         let mut text = format!("! {}\n", sentence(panic));
         let backtrace = std::backtrace::Backtrace::capture();
         if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
             backtrace.to_string().lines().for_each(|line| text += &format!("| {line}\n"));
         }
-        if let Ok(mut output) = output.as_ref() {
-            let _ = output.write_all(text.as_bytes());
-        }
+        let _ = (&output).write_all(text.as_bytes());
     }));
 }
 
 /// Runs a seed in this process, and writes the result. A line about a broken promise begins with
 /// `!`, a line of the trace with `|`, and the line with the figures with `=`.
 fn report(seed: u64, options: &Options, mut output: std::fs::File) {
-    report_panics(&output);
-    let all_lines = output.try_clone().ok().filter(|_| options.shows_all);
+    let clones = output.try_clone().and_then(|clone| Ok((clone, output.try_clone()?)));
+    let all_lines = match clones {
+        Ok((of_panics, of_trace)) => {
+            report_panics(of_panics);
+            options.shows_all.then_some(of_trace)
+        }
+        Err(error) => {
+            let _ = writeln!(output, "! the output of the run cannot be written: {error}");
+            return;
+        }
+    };
     let run = run(seed, options.kept, all_lines);
     match options.breaks {
         Some(Break::Panic) => panic!("as demanded"),

@@ -11,7 +11,7 @@ use turbocql_engine::{Config, Metrics, Profile, Runtime, Session, Speculation, s
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::faults::{self, FAULTY, Log};
 use crate::ffi;
-use crate::history::{misfits, violations};
+use crate::history::{Call, misfits, violations};
 use crate::needless::{failed_bursts, needless_failures};
 use crate::network::Network;
 use crate::observed::Observed;
@@ -21,6 +21,9 @@ use crate::routing;
 use crate::trace::Trace;
 use crate::visible;
 use crate::workload::{LIMIT, Program};
+
+/// If this many calls succeed that are slow and may be repeated, some of them must be repeated.
+const SLOW_CALLS: usize = 10;
 
 /// The parts of a run that have random numbers of their own.
 mod part {
@@ -105,7 +108,7 @@ pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
         let has_names = contact_points[0].parse::<std::net::SocketAddr>().is_err();
         let config = Config { contact_points, ..config(&cluster, &mut random) };
         let has_client_times = config.client_timestamps;
-        let has_speculation = config.profile.speculation.is_some();
+        let speculation = config.profile.speculation.clone();
         trace.line(|| {
             let server = if cluster.is_scylla() { "ScyllaDB" } else { "Cassandra" };
             format!("{nodes} nodes of {server}; speculation: {:?}", config.profile.speculation)
@@ -204,7 +207,7 @@ pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
                         made: &cluster.made(),
                         closed_by_use: &closed_by_use,
                         given_up: &given_up,
-                        has_speculation,
+                        has_speculation: speculation.is_some(),
                     }));
                 }
                 broken.extend(misfits(&history, &cluster.misfits(), &faults));
@@ -214,6 +217,8 @@ pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
                     broken.push(format!("{admitted} places and {bytes} bytes are not given back"));
                 }
                 broken.extend(miscounted(&session.metrics()));
+                let speculative = session.metrics().totals.speculative;
+                broken.extend(wrongly_speculative(speculation.as_ref(), &history, speculative));
                 sends_bursts.abort();
                 samples.abort();
                 let gate = Arc::downgrade(session.gate());
@@ -232,8 +237,8 @@ pub fn run(seed: u64, kept: usize, output: Option<File>) -> Report {
         // These come first, because they may be the cause of the others.
         broken.splice(0..0, cluster.mistakes());
         // A second thread would run at times that no seed decides.
-        let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-        if threads > 1 {
+        let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+        if threads != 1 {
             broken.push(format!("the run has {threads} threads"));
         }
         if runtime.in_flight() > 0 {
@@ -339,6 +344,22 @@ async fn use_session(
     if !succeeded {
         broken.push(format!("calls fail {RECOVERY:?} after the last fault"));
     }
+}
+
+/// Checks that the session repeats slow requests if it has speculation, and only then. A call may
+/// also be slow because it waits for its statement, so a few slow calls prove nothing.
+fn wrongly_speculative(
+    speculation: Option<&Speculation>,
+    calls: &[Call],
+    speculative: u64,
+) -> Option<String> {
+    let Some(Speculation::Constant { delay, .. }) = speculation else {
+        return (speculative > 0).then(|| format!("{speculative} requests without speculation"));
+    };
+    let margin = Duration::from_millis(100);
+    let slow = calls.iter().filter(|call| call.is_slow(*delay + margin)).count();
+    (slow >= SLOW_CALLS && speculative == 0)
+        .then(|| format!("no request was sent again, though {slow} took longer than {delay:?}"))
 }
 
 /// Returns a sentence for each figure of the session's metrics that contradicts another figure. All

@@ -558,7 +558,9 @@ def test_a_lie_about_the_other_nodes(made: bytes, cassandra: Cassandra) -> None:
         assert 0 < asked == before, "the server is still asked"
 
 
-def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
+@pytest.mark.parametrize("takes_texts", [False, True])
+def test_a_batch_that_is_never_prepared(cassandra: Cassandra, takes_texts: bool) -> None:
+    """The server does not know the statements of a batch. It may carry out their texts."""
     batches = 0
 
     def lie(answer: Answer, _text: str) -> bytes | None:
@@ -566,21 +568,38 @@ def test_a_batch_that_is_never_prepared(cassandra: Cassandra) -> None:
         if answer.request_opcode != BATCH:
             return None
         batches += 1
+        is_text = answer.request_body[3] == 0
+        if is_text and takes_texts:
+            return None
         (length,) = struct.unpack_from(">H", answer.request_body, 4)
-        known = answer.request_body[6 : 6 + length]
+        known = b"" if is_text else answer.request_body[6 : 6 + length]
         return answer.with_body(
             struct.pack(">i", 0x2500) + string("unprepared") + string(known), opcode=ERROR
         ).frame()
 
-    make_table(cassandra, "hostile_servers.b (k int PRIMARY KEY)")
+    make_table(cassandra, "hostile_servers.batches (k int PRIMARY KEY, v text)")
     with (
         ChangingProxy(cassandra.contact_points[0], Texts(lie)) as proxy,
         turbocql.connect(proxy.contact_point, retry="fallthrough") as session,
     ):
         batch = turbocql.Batch()
-        batch.add(session.prepare("INSERT INTO hostile_servers.b (k) VALUES (?)"), (1,))
-        with pytest.raises(errors.Error):
+        key = 2 + takes_texts
+        batch.add(
+            session.prepare("INSERT INTO hostile_servers.batches (k, v) VALUES (?, ?)"), (key, "a")
+        )
+        batch.add(
+            session.prepare("INSERT INTO hostile_servers.batches (v, k) VALUES (?, ?)"), ("b", -key)
+        )
+        batch.add(f"INSERT INTO hostile_servers.batches (k) VALUES ({key + 10})")
+        if takes_texts:
             session.execute(batch, timeout_s=20)
+            rows = session.execute(
+                "SELECT k, v FROM hostile_servers.batches WHERE k IN ?", ([-key, key, key + 10],)
+            )
+            assert sorted(map(tuple, rows)) == [(-key, "b"), (key, "a"), (key + 10, None)]
+        else:
+            with pytest.raises(errors.Error):
+                session.execute(batch, timeout_s=20)
         assert 1 < batches < 200
 
 

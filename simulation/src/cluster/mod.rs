@@ -31,7 +31,9 @@ use crate::trace::Trace;
 use self::ledger::Ledger;
 pub use self::scylla::{Arrival, SHARD_AWARE_PORT};
 use self::scylla::{NO_SHARD, Scylla};
-pub use self::statements::{BURST, CLAIM, CREATE, KEYSPACE, KEYSPACES, READ, REMADE, SCAN, WRITE};
+pub use self::statements::{
+    BURST, CLAIM, CREATE, KEYSPACE, KEYSPACES, READ, REMADE, REORDERED, SCAN, WRITE, literal_write,
+};
 pub use self::store::LAST_KEY;
 use self::wire::Type;
 
@@ -48,6 +50,9 @@ pub const SCHEMA_SPREAD: Duration = Duration::from_secs(2);
 /// If a client prepares one text at one node this many times within a second, that is a defect of
 /// the client.
 const MOST_PREPARATIONS: u32 = 200;
+/// If a client sends one batch this many times with statements that a node does not know, that is a
+/// defect of the client: it must send the texts of the statements, or the batch to another node.
+const MOST_REFUSED_BATCHES: u32 = 30;
 
 pub const USER: &str = "app";
 pub const PASSWORD: &str = "secret";
@@ -128,6 +133,9 @@ struct State {
     /// The number of times that a client prepared a text at a node in one second of the run. The
     /// key is the node, the text and the second.
     preparations: BTreeMap<(usize, String, u64), u32>,
+    /// The number of times that a batch had a statement that the node did not know. The key is the
+    /// first value of the batch.
+    refused_batches: BTreeMap<i64, u32>,
     refusals: Vec<Refusal>,
     arrivals: Vec<Arrival>,
     /// The settings and the tablets of a cluster of ScyllaDB. A cluster of Cassandra has `None`.
@@ -228,6 +236,7 @@ impl Cluster {
             remade: (Type::Bigint, Instant::now()),
             misfits: Vec::new(),
             preparations: BTreeMap::new(),
+            refused_batches: BTreeMap::new(),
             refusals: Vec::new(),
             arrivals: Vec::new(),
             scylla,
@@ -416,6 +425,16 @@ impl State {
         *count += 1;
         if *count == MOST_PREPARATIONS && text != BURST {
             let defect = format!("{count} preparations in a second: {text}");
+            self.defects.push(defect);
+        }
+    }
+
+    /// Notes that a node did not know a statement of the batch whose first value this is.
+    fn note_refused_batch(&mut self, value: i64) {
+        let count = self.refused_batches.entry(value).or_default();
+        *count += 1;
+        if *count == MOST_REFUSED_BATCHES {
+            let defect = format!("the batch of value {value} had unknown statements {count} times");
             self.defects.push(defect);
         }
     }

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::sync::mpsc;
 
-use super::statements::{BURST, KEYSPACES, Kind, id, table_name};
+use super::statements::{BURST, KEYSPACES, Kind, id, table_name, written_by};
 use super::wire::{self, HEADER, Parameters, Reader, Type, frame_with, opcode, put_text};
 use super::{Cluster, PASSWORD, Refused, State, USER, store, system_tables};
 use crate::network::Stream;
@@ -180,12 +180,11 @@ impl Connection {
             node.prepared.insert(id(text), text.to_owned());
         }
         let markers = kind.markers(state.remade.0);
-        let key: &[u16] = if markers.is_empty() { &[] } else { &[0] };
         let columns = match kind {
             Kind::System => system_tables::read(&state, self.node, text).0,
             _ => kind.columns(),
         };
-        Ok(wire::prepared(&id(text), kind.table(), &markers, key, &columns))
+        Ok(wire::prepared(&id(text), kind.table(), &markers, kind.key(), &columns))
     }
 
     /// Returns the text of a prepared statement, or an ERROR if the node does not know it.
@@ -207,17 +206,20 @@ impl Connection {
     async fn batch(&self, mut reader: Reader<'_>) -> Answer {
         let is_logged = reader.u8() == 0;
         let count = reader.u16();
-        let mut writes = Vec::new();
+        let (mut writes, mut value_of_batch) = (Vec::new(), None);
         for _ in 0..count {
             let text = match reader.u8() {
-                0 => reader.long_text().to_owned(),
-                _ => self.prepared(reader.short_bytes())?,
+                0 => Ok(reader.long_text().to_owned()),
+                _ => Err(reader.short_bytes()),
             };
             let values = reader.values();
-            if Kind::of(&text) != Some(Kind::Write) {
-                return Err(unknown(&text));
-            }
-            writes.push((wire::bigint(&values, 0), wire::bigint(&values, 1)));
+            // The first entry is `WRITE`, and no other batch has its value.
+            let value = *value_of_batch.get_or_insert_with(|| wire::bigint(&values, 1));
+            let text = text.or_else(|id| {
+                let text = self.prepared(id);
+                text.inspect_err(|_| self.cluster.lock().note_refused_batch(value))
+            })?;
+            writes.push(written_by(&text, &values).ok_or_else(|| unknown(&text))?);
         }
         let parameters = reader.parameters();
         self.refuse_if_overloaded()?;
@@ -347,6 +349,7 @@ impl Connection {
                 put_text(&mut body, name);
                 Ok(body)
             }
+            Kind::Reordered => Err(unknown(text)),
             Kind::System => {
                 let state = cluster.lock();
                 refuse_scylla_tables(&state, text)?;

@@ -3,6 +3,8 @@
 use super::wire::{Columns, Type};
 
 pub const WRITE: &str = "INSERT INTO sim.kv (k, v) VALUES (?, ?)";
+/// The same write, with the value before the key. Only batches contain it.
+pub const REORDERED: &str = "INSERT INTO sim.kv (v, k) VALUES (?, ?)";
 pub const READ: &str = "SELECT k, v FROM sim.kv WHERE k = ?";
 /// The text of the read that bursts send. If the node has forgotten the prepared statement, each
 /// request of the burst prepares it again. So the model does not treat frequent preparation of this
@@ -25,6 +27,7 @@ pub const KEYSPACES: [&str; 2] = ["sim", "other"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Write,
+    Reordered,
     Read,
     Claim,
     Scan,
@@ -44,6 +47,7 @@ impl Kind {
         let text = text.split(" /*").next().unwrap_or(text);
         match text {
             WRITE => Some(Kind::Write),
+            REORDERED => Some(Kind::Reordered),
             READ => Some(Kind::Read),
             CLAIM => Some(Kind::Claim),
             SCAN => Some(Kind::Scan),
@@ -72,9 +76,19 @@ impl Kind {
         let bigint = |name: &str| (name.to_owned(), Type::Bigint);
         match self {
             Kind::Write | Kind::Claim => vec![bigint("k"), bigint("v")],
+            Kind::Reordered => vec![bigint("v"), bigint("k")],
             Kind::Remade => vec![bigint("k"), ("v".to_owned(), remade)],
             Kind::Read => vec![bigint("k")],
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns the indexes of the bind markers of the partition key.
+    pub fn key(self) -> &'static [u16] {
+        match self {
+            Kind::Write | Kind::Claim | Kind::Remade | Kind::Read => &[0],
+            Kind::Reordered => &[1],
+            Kind::Scan | Kind::Keyspace | Kind::Create(_) | Kind::System | Kind::Use => &[],
         }
     }
 
@@ -84,6 +98,27 @@ impl Kind {
             Kind::Read | Kind::Scan => vec![bigint("k"), bigint("v")],
             Kind::Keyspace => vec![bigint("k")],
             _ => Vec::new(),
+        }
+    }
+}
+
+/// Returns the text of a write that contains its key and its value.
+pub fn literal_write(key: i64, value: i64) -> String {
+    WRITE.replace("?, ?", &format!("{key}, {value}"))
+}
+
+/// Returns the key and the value that an entry of a batch writes, or `None` if the model does not
+/// know the text.
+pub fn written_by(text: &str, values: &[Option<Vec<u8>>]) -> Option<(i64, i64)> {
+    let bigint = |index| super::wire::bigint(values, index);
+    match Kind::of(text) {
+        Some(Kind::Write) => Some((bigint(0), bigint(1))),
+        Some(Kind::Reordered) => Some((bigint(1), bigint(0))),
+        Some(_) => None,
+        None => {
+            let (beginning, end) = WRITE.split_once("?, ?")?;
+            let (key, value) = text.strip_prefix(beginning)?.strip_suffix(end)?.split_once(", ")?;
+            Some((key.parse().ok()?, value.parse().ok()?))
         }
     }
 }

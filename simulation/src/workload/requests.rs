@@ -13,7 +13,10 @@ use turbocql_engine::{
 };
 
 use super::{Keyspace, LIMIT, PATIENCE, Program, ROWS};
-use crate::cluster::{CLAIM, CREATE, KEYSPACE, KEYSPACES, LAST_KEY, READ, REMADE, SCAN, WRITE};
+use crate::cluster::{
+    CLAIM, CREATE, KEYSPACE, KEYSPACES, LAST_KEY, READ, REMADE, REORDERED, SCAN, WRITE,
+    literal_write,
+};
 use crate::history::{Action, BATCH, Outcome, is_logged};
 
 /// How many rows a page has.
@@ -52,7 +55,8 @@ impl Program {
             Action::Scan => self.scan(&of_variant(SCAN)).await,
             Action::Remade => self.write_remade(key, value).await,
             Action::Batch { is_idempotent } => {
-                self.batch(key, value, is_idempotent, &of_variant(WRITE)).await
+                let texts = [of_variant(WRITE), of_variant(REORDERED)];
+                self.batch(key, value, is_idempotent, texts).await
             }
             Action::Write { is_idempotent } => {
                 let row = row(&[key, value]);
@@ -277,18 +281,31 @@ impl Program {
         key: i64,
         value: i64,
         is_idempotent: bool,
-        text: &str,
+        [write, reordered]: [String; 2],
     ) -> Result<Outcome, EngineError> {
         let began = std::time::Instant::now();
         let options = options(is_idempotent.then_some(true));
-        let prepared = self.prepare(text, &options, began).await?;
-        let mut rows = RowBuffer::new();
+        let (mut rows, mut entries) = (RowBuffer::new(), Vec::new());
         for index in 0..BATCH {
-            push_row(&mut rows, &[(key + index) % (LAST_KEY + 1), value + index]);
+            let (key, value) = ((key + index) % (LAST_KEY + 1), value + index);
+            // The statements differ, so a batch whose statements are mixed up writes wrong rows.
+            entries.push(match index {
+                0 => {
+                    push_row(&mut rows, &[key, value]);
+                    BatchEntry::Prepared(self.prepare(&write, &options, began).await?)
+                }
+                1 => {
+                    push_row(&mut rows, &[value, key]);
+                    BatchEntry::Prepared(self.prepare(&reordered, &options, began).await?)
+                }
+                _ => {
+                    push_row(&mut rows, &[]);
+                    BatchEntry::Text(literal_write(key, value))
+                }
+            });
         }
-        let _permit = self.admitted(text, &rows, &options, began).await?;
+        let _permit = self.admitted(&write, &rows, &options, began).await?;
         let kind = if is_logged(value) { BatchKind::Logged } else { BatchKind::Unlogged };
-        let entries = vec![BatchEntry::Prepared(prepared); BATCH as usize];
         let session = &self.0.session;
         session.batch(kind, entries, rows, &options, Some(began)).await.map(|_| Outcome::Written)
     }
