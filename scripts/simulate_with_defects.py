@@ -124,8 +124,8 @@ PLANTED = {
     ),
     "a batch with mixed-up statements": (
         "crates/engine/src/session/batch.rs",
-        "statements.iter().map(|statement| match statement {",
-        "statements.iter().map(|_| match &statements[0] {",
+        "driver_statements = statements.iter().map(|statement| match statement {",
+        "driver_statements = statements.iter().map(|_| match &statements[0] {",
     ),
     "a batch that is never sent as texts": (
         "build/crates/scylla/src/network/connection.rs",
