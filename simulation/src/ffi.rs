@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -142,6 +142,9 @@ impl Child {
             -1 => Err(std::io::Error::last_os_error()),
             0 => {
                 drop(output);
+                // SAFETY: both descriptors are open. What is written to stderr when the process
+                // runs out of memory or of its stack becomes a part of the output.
+                unsafe { libc::dup2(input.as_raw_fd(), libc::STDERR_FILENO) };
                 end_with(parent);
                 limit_cpu(cpu_seconds);
                 // A panic must not run the code of the parent that comes after this call.
