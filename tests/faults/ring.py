@@ -58,7 +58,7 @@ class Ring:
             heap_mb=64,
             nodes=3,
             ring_delay_ms=0,
-            extra=("-XX:TieredStopAtLevel=1", f"-Duser.home={self._home}"),
+            extra=(f"-Duser.home={self._home}",),
         )
         command = java.command(java.find_java(), options)[:-1]
         tool = "org.apache.cassandra.tools.NodeTool", "-h", "127.0.0.1"

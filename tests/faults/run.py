@@ -69,8 +69,6 @@ _KEYSPACE = "faults"
 _IN_FLIGHT = 200
 _HEAP_MB = 512
 JVM = (
-    # The JVM uses only the C1 compiler, because nodes restart too often for C2 to pay off.
-    "-XX:TieredStopAtLevel=1",
     # With this setting, a node that was paused during a schema change requests the schema after
     # 0.5 s and not after a minute, which is the default.
     "-Dcassandra.migration_delay_ms=500",

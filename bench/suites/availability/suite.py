@@ -27,6 +27,7 @@ from bench.harness import processes
 from bench.harness.environments import BUILD, python_in
 from bench.harness.processes import Failed
 from bench.harness.samples import Sample
+from bench.harness.servers import JVM_OPTIONS
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite, say
 from bench.harness.usage import machine_ticks
@@ -82,7 +83,7 @@ def run(options: Options) -> Run:
     for case in cases:
         python_in(ENVIRONMENTS[case.client][0])  # A missing environment fails now, not later.
     runs = count(1)
-    with Cassandra(nodes=3, heap_mb=HEAP_MB, config=_SERVER) as cluster:
+    with Cassandra(nodes=3, heap_mb=HEAP_MB, jvm_options=JVM_OPTIONS, config=_SERVER) as cluster:
         _fill(cluster)
         for number, case in turns(cases, options.rounds or ROUNDS):
             # The last node fails first, because the first node is the cluster's seed.

@@ -17,6 +17,7 @@ from bench.harness.environments import python_in
 from bench.harness.provenance import provenance
 from bench.harness.samples import Sample
 from bench.harness.selection import chosen
+from bench.harness.servers import JVM_OPTIONS
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite, say
 from bench.suites.engines.cases import CLIENTS
@@ -60,7 +61,7 @@ def run(options: Options) -> Run:
     """Measures the chosen clients, which take turns."""
     current = Run(SUITE.file, SUITE.subject)
     rows = options.rows or ROWS
-    with Cassandra(nodes=3, heap_mb=1024, config=SERVER) as cluster:
+    with Cassandra(nodes=3, heap_mb=1024, jvm_options=JVM_OPTIONS, config=SERVER) as cluster:
         points = ",".join(cluster.contact_points)
         _printed("ray", "-m", WORKER, "fill", points, str(rows))
         # This sample is dropped: the nodes' JVMs still compile their code, so first reads are slow.

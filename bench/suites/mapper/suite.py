@@ -17,6 +17,7 @@ from bench.harness import callgrind, processes
 from bench.harness.environments import python_in
 from bench.harness.samples import Sample
 from bench.harness.selection import chosen
+from bench.harness.servers import JVM_OPTIONS
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite
 from bench.suites.accelerator.instructions import WARM_UP, Counted, per_request
@@ -63,7 +64,7 @@ def run(options: Options) -> Run:
     callgrind.need_valgrind()
     current = Run(SUITE.file)
     cases = _cases(options.patterns)
-    with Cassandra(heap_mb=1024) as cluster:
+    with Cassandra(heap_mb=1024, jvm_options=JVM_OPTIONS) as cluster:
         contact_point = cluster.contact_points[0]
         # The process of this case creates the table and the rows that are read.
         set_up = Case("set_up", "sync", cases[0].client.removesuffix(ACCELERATED), 1)

@@ -23,6 +23,7 @@ from bench.harness.environments import python_in
 from bench.harness.provenance import provenance
 from bench.harness.samples import Sample
 from bench.harness.selection import chosen
+from bench.harness.servers import JVM_OPTIONS
 from bench.harness.suites import Options, Run, Suite
 from bench.suites.memory.course import KEYSPACE, TABLE, Course
 from turbocql.testing import Cassandra
@@ -44,7 +45,11 @@ def run(options: Options) -> Run:
     """Measures the load, then the scan."""
     current = Run(SUITE.file, SUITE.subject)
     rows, contact_point = options.rows or ROWS, options.contact_point
-    with nullcontext() if contact_point else Cassandra(heap_mb=1024) as cluster:
+    with (
+        nullcontext()
+        if contact_point
+        else Cassandra(heap_mb=1024, jvm_options=JVM_OPTIONS) as cluster
+    ):
         if cluster is not None:
             contact_point = cluster.contact_points[0]
         with turbocql.connect(contact_point, timeout_s=60) as session:

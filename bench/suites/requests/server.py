@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import turbocql
+from bench.harness.servers import JVM_OPTIONS
 from bench.suites.requests import data
 from turbocql.testing import Cassandra, Shards
 from turbocql.testing.probe import Connection
@@ -59,7 +60,9 @@ class Server:
 
     def __enter__(self) -> Server:
         with ExitStack() as opened:
-            cluster = opened.enter_context(Cassandra(heap_mb=1024, scylla=self._shards))
+            cluster = opened.enter_context(
+                Cassandra(heap_mb=1024, jvm_options=JVM_OPTIONS, scylla=self._shards)
+            )
             self.contact_point = cluster.contact_points[0]
             host, _, port = self.contact_point.rpartition(":")
             with turbocql.connect(self.contact_point) as session:

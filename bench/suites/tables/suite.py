@@ -29,6 +29,7 @@ from bench.harness.processes import Failed
 from bench.harness.provenance import provenance
 from bench.harness.samples import Sample
 from bench.harness.selection import chosen
+from bench.harness.servers import JVM_OPTIONS
 from bench.harness.spread import turns
 from bench.harness.suites import Options, Run, Suite, say
 from bench.harness.usage import processor_s
@@ -126,7 +127,10 @@ def _check(tool: str, task: str, shape: str, point: str, directory: Path, count:
 def run(options: Options) -> Run:
     """Measures the loads and unloads of each chosen table; the tools take turns."""
     current = Run(SUITE.file, SUITE.subject)
-    with tempfile.TemporaryDirectory() as folder, Cassandra(heap_mb=1024) as cluster:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Cassandra(heap_mb=1024, jvm_options=JVM_OPTIONS) as cluster,
+    ):
         _execute(
             cluster.nodes[0],
             "CREATE KEYSPACE whole WITH replication ="

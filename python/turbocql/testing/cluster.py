@@ -58,8 +58,10 @@ class Cassandra:
     clients. With `authentication`, clients log in with `user` and `password`. `scylla` puts a
     simulator of ScyllaDB's additions in front of the nodes. `racks` has the name of each node's
     rack, or its `(datacenter, rack)`. `config` replaces top-level settings of cassandra.yaml.
-    `jvm_options` come last among the JVM's options. With `keep_logs`, the nodes' logs (`Node.log`)
-    are kept. Everything else is always removed.
+    `jvm_options` come last among the JVM's options. The JVM optimizes little, so that a node starts
+    soon. With `jvm_options=["-XX:TieredStopAtLevel=4"]` a start takes twice as much processor time,
+    and a node that has been busy for minutes about a third. With `keep_logs`, the nodes' logs
+    (`Node.log`) are kept. Everything else is always removed.
 
     Blocks: `start`, which the `with` statement calls, takes about 10 s per node, and 40 s more if
         the server's jars must be fetched first. A node that does not answer within `timeout_s`
