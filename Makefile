@@ -200,10 +200,11 @@ rust-test: loom build/edits | prerequisites
 	cargo test --locked --manifest-path simulation/Cargo.toml --target-dir target --lib --test repeat --test endings --test returning
 
 python-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed) .venv-columns/.installed .venv-cookbook/.installed jars
-	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory --jobs 2 --output-sync=target session-test columns-test $(CURRENT:%=accel-%) codec-test safe-test differential-test cookbook-test
+	$(MAKE) --no-print-directory session-test
+	$(BIN)/python scripts/with_cassandra.py $(MAKE) --no-print-directory --jobs 2 --output-sync=target columns-test $(CURRENT:%=accel-%) codec-test safe-test differential-test cookbook-test
 
-# The suites run two at a time; the longest is the first. `session-test` has Cassandras of its own,
-# because its tests stop nodes. The suites that read CASSANDRA_ADDRESS share one.
+# `session-test` runs alone, because it measures times, and has Cassandras of its own, because it
+# stops nodes. The others run two at a time. Those that read CASSANDRA_ADDRESS share a Cassandra.
 session-test: $(BIN)/.built $(BIN)/.demo $(PROGRAMS:%=.venv-%/.installed)
 	$(BIN)/python -m pytest $(SESSIONS) $(PYTEST_ARGS)
 
