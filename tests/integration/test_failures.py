@@ -274,10 +274,14 @@ def long_frame(cluster: Cassandra) -> None:
 
 @failure("The server forgets a prepared statement")
 def never_prepared(cluster: Cassandra) -> None:
+    ids: list[bytes] = []
+
     def forget(answer: Answer) -> bytes:
         if answer.request_opcode != BATCH:
             return answer.frame()
-        known = answer.request_body[4:22]
+        # Unlike a real server, this one refuses the statement's text too, which has no id.
+        ids.append(answer.request_body[4:22])
+        known = ids[0]
         message = (
             f"Prepared query with ID {known[2:].hex()} not found (either the query was not prepared"
             " on this host (maybe the host has been restarted?) or you have prepared too many"
