@@ -275,8 +275,13 @@ impl Cluster {
         tablet.replicas[index] = (to, shard);
         tablet.changed = Instant::now();
         self.0.trace.line(|| {
-            let place = |(node, shard): (usize, u16)| format!("node {}, shard {shard}", node + 1);
-            format!("tablet {number} moves from {} to {}", place(from), place((to, shard)))
+            let replica_text =
+                |(node, shard): (usize, u16)| format!("node {}, shard {shard}", node + 1);
+            format!(
+                "tablet {number} moves from {} to {}",
+                replica_text(from),
+                replica_text((to, shard))
+            )
         });
         if to == from.0 {
             return;
