@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 import atexit as _atexit
+import datetime as _datetime  # noqa: F401
 import importlib as _importlib
 import os as _os
 import warnings as _warnings
@@ -16,6 +17,9 @@ from collections.abc import Iterable as _Iterable
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+# `_core` gets the C interface of `datetime` by `PyCapsule_Import`, which turns a Ctrl-C during the
+# import of `datetime` into an `ImportError`. So `datetime` is imported above.
+#
 # `diagnose` is the name of both a submodule and a function, and this package must offer the
 # function. The first import of a submodule binds the submodule's name in the package; later imports
 # do not. So the submodule is imported here, and the name is deleted below. Then `__getattr__` finds

@@ -102,6 +102,23 @@ def test_a_failing_import_raises_its_own_error(monkeypatch: pytest.MonkeyPatch) 
         turbocql.Split  # noqa: B018
 
 
+def test_a_keyboard_interrupt_during_the_import_is_raised_as_such() -> None:
+    program = """
+import sys
+class Interrupting:
+    def find_spec(name, path, target=None):
+        if name == "datetime":
+            raise KeyboardInterrupt
+assert "datetime" not in sys.modules
+sys.meta_path.insert(0, Interrupting)
+try:
+    import turbocql
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run(program) == "interrupted\n"
+
+
 def test_dir_and_star_import_have_all_names() -> None:
     assert set(turbocql.__all__) <= set(dir(turbocql))
     program = """
