@@ -339,8 +339,8 @@ class FutureMaker:
     def __init__(
         self,
         responses: Responses,
-        classes: tuple[type[Any], type[Any], type[Any], type[Any], type[Any], type[Any]],
-        values: tuple[Any, Any, Any],
+        classes: dict[str, type[Any]],
+        values: dict[str, Any],
         new_object: Any,
         token_classes: tuple[type[Any], type[Any], type[Any]] | None,
         names: dict[str, Any],

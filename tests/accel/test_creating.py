@@ -12,10 +12,12 @@ import pytest
 from cassandra import ConsistencyLevel, cluster, metadata, protocol
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, ExecutionProfile, ResponseFuture, Session
 from cassandra.cqltypes import Int32Type, UTF8Type
+from cassandra.encoder import Encoder
 from cassandra.metadata import Metadata, Murmur3Token, TokenMap
 from cassandra.policies import ConstantSpeculativeExecutionPolicy, FallthroughRetryPolicy
 from cassandra.query import (
     BatchStatement,
+    BatchType,
     BoundStatement,
     SimpleStatement,
     dict_factory,
@@ -74,6 +76,7 @@ def a_session(mode: int = PROFILES, cls: Any = Session) -> Any:
         _default_load_balancing_policy=profile.load_balancing_policy,
     )
     session.keyspace = "shop"
+    session.encoder = Encoder()
     session._protocol_version = 4
     session._metrics = None
     session._default_timeout, session._row_factory = 3.5, dict_factory
@@ -88,6 +91,13 @@ def a_statement() -> Any:
     if IS_SCYLLA:
         bound.table = "t"
     return bound
+
+
+def a_batch() -> Any:
+    batch = BatchStatement(BatchType.UNLOGGED, consistency_level=ConsistencyLevel.QUORUM)
+    batch.add(a_statement())
+    batch.add("INSERT INTO t (k) VALUES (%s)", (5,))
+    return batch
 
 
 def seen(made: Any) -> Any:
@@ -130,12 +140,26 @@ def create(session: Any, query: Any, *arguments: Any, **named: Any) -> Any:
     return session._create_response_future(query, *arguments, *defaults, **named)
 
 
+STATEMENTS: dict[str, Callable[[], Any]] = {
+    "bound": lambda: (a_statement(), None),
+    "prepared": lambda: (statement(Int32Type, UTF8Type, key=[0]), (5, "text")),
+    "simple": lambda: (SimpleStatement("SELECT 1"), None),
+    "simple with values": lambda: (SimpleStatement("SELECT %s, %s"), (5, "text")),
+    "text": lambda: ("SELECT 1", None),
+    "text with values": lambda: ("SELECT %s, %s", [5, "te'xt"]),
+    "text with named values": lambda: ("SELECT %(a)s", {"a": [1, 2]}),
+    "text without values": lambda: ("SELECT '100 %s'", ()),
+    "batch": lambda: (a_batch(), None),
+    "batch without statements": lambda: (BatchStatement(), (5,)),
+}
+
+
 @pytest.mark.parametrize("mode", [LEGACY, PROFILES])
-@pytest.mark.parametrize("is_bound", [True, False])
-def test_a_request_is_made(mode: int, is_bound: bool) -> None:
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_request_is_made(name: str, mode: int) -> None:
     def outcome() -> Any:
-        query = a_statement() if is_bound else statement(Int32Type, UTF8Type, key=[0])
-        return seen(create(a_session(mode), query, None if is_bound else (5, "text")))
+        query, parameters = STATEMENTS[name]()
+        return seen(create(a_session(mode), query, parameters))
 
     attributes, *_ = same(outcome, native=True)
     assert attributes["timeout"] == (3.5 if mode == LEGACY else 10.0)
@@ -267,6 +291,17 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "no values": of("query", values=None),
 }
+OF_SIMPLE: dict[str, Callable[[Any, Any], Any]] = {
+    "routing key": of("query", routing_key=b"key"),
+    "parts of a routing key": of("query", routing_key=[b"a", b"b"]),
+    "newest protocol": of("session", _protocol_version=6),
+    "protocol of DSE": of("session", _protocol_version=65),
+    "no marker": of("query", _query_string="SELECT 1"),
+    "no text": of("query", _query_string=None),
+    "encoder": of("session", encoder=SimpleNamespace(cql_encode_all_types=lambda value: "own")),
+    "broken encoder": of("session", encoder=SimpleNamespace(cql_encode_all_types=fails)),
+    "no encoder": of("session", encoder=None),
+}
 if IS_SCYLLA:
     CHANGES |= {
         "tablet": tablets(0x1234_5678_9ABC_DEF0),
@@ -285,8 +320,40 @@ def test_rare_ways(name: str, mode: int) -> None:
     same(outcome)
 
 
+@pytest.mark.parametrize("mode", [LEGACY, PROFILES])
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("name", sorted(CHANGES.keys() | OF_SIMPLE))
+def test_rare_ways_of_statements_that_are_not_bound(name: str, is_batch: bool, mode: int) -> None:
+    def outcome() -> Any:
+        session = a_session(mode)
+        query = a_batch() if is_batch else SimpleStatement("SELECT %s", keyspace="shop")
+        query.prepared_statement = statement(Int32Type, UTF8Type, key=[0])
+        (CHANGES | OF_SIMPLE)[name](session, query)
+        call = partial(create, session, query, (5,))
+        return seen(answer(call)), seen(answer(call))
+
+    same(outcome)
+
+
 class OwnStatement(BoundStatement):  # type: ignore[misc]
     """A program's own class of statements."""
+
+
+class OwnSimple(SimpleStatement):  # type: ignore[misc]
+    """A program's own class of simple statements."""
+
+
+class OwnBatch(BatchStatement):  # type: ignore[misc]
+    """A program's own class of batches."""
+
+
+def old(session: Any) -> Any:
+    session._protocol_version = 1
+    return session
+
+
+class OwnText(str):
+    """A program's own class of texts."""
 
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
@@ -311,9 +378,14 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "too few": lambda session, query: session._create_response_future(query),
     "too many": lambda session, query: session._create_response_future(*[query] * 9),
     "unknown name": lambda session, query: create(session, query, unknown=5),
-    "a text": lambda session, query: create(session, "SELECT 1"),
+    "text of another class": lambda session, query: create(session, OwnText("SELECT 1")),
+    "own simple statement": lambda session, query: create(session, OwnSimple("SELECT 1")),
+    "text with too few values": lambda session, query: create(session, "SELECT %s, %s", (5,)),
+    "text with one value": lambda session, query: create(session, "SELECT %s", 5),
+    "text with a profile": lambda session, query: create(session, "S", execution_profile=[]),
     "simple": lambda session, query: create(session, SimpleStatement("SELECT 1"), timeout=1.0),
-    "batch": lambda session, query: create(session, BatchStatement()),
+    "own batch": lambda session, query: create(session, OwnBatch()),
+    "batch of the first protocol": lambda session, query: create(old(session), BatchStatement()),
     "nothing": lambda session, query: create(session, None),
     "wrong parameters": lambda session, query: create(
         session, query.prepared_statement, ("no number",)
@@ -383,6 +455,18 @@ class OwnFuture(ResponseFuture):  # type: ignore[misc]
     """A program's own class of futures."""
 
 
+class OwnMessage(protocol.QueryMessage):  # type: ignore[misc]
+    """A program's own class of messages."""
+
+
+class OwnBatchMessage(protocol.BatchMessage):  # type: ignore[misc]
+    """A program's own class of messages."""
+
+
+class OwnExecute(protocol.ExecuteMessage):  # type: ignore[misc]
+    """A program's own class of messages."""
+
+
 def _marked(function: Any) -> Any:
     def replacement(self: Any, *arguments: Any, **named: Any) -> None:
         function(self, *arguments, **named)
@@ -399,6 +483,24 @@ REPLACEMENTS: dict[str, tuple[Any, str, Any]] = {
         "__init__",
         _marked(protocol.ExecuteMessage.__init__),
     ),
+    "simple statement's __init__": (
+        SimpleStatement,
+        "__init__",
+        _marked(SimpleStatement.__init__),
+    ),
+    "text's message": (
+        protocol.QueryMessage,
+        "__init__",
+        _marked(protocol.QueryMessage.__init__),
+    ),
+    "messages": (cluster, "ExecuteMessage", OwnExecute),
+    "batches": (protocol.BatchMessage, "__init__", _marked(protocol.BatchMessage.__init__)),
+    "messages of batches": (cluster, "BatchMessage", OwnBatchMessage),
+    "messages of texts": (cluster, "QueryMessage", OwnMessage),
+    "bound statements": (cluster, "BoundStatement", OwnStatement),
+    "simple statements": (cluster, "SimpleStatement", OwnSimple),
+    "literals": (cluster, "bind_params", lambda text, values, encoder: "replaced"),
+    "versions": (cluster, "ProtocolVersion", SimpleNamespace(uses_keyspace_flag=lambda v: True)),
     "payloads": (
         protocol._MessageType,
         "update_custom_payload",
@@ -425,7 +527,10 @@ if IS_SCYLLA:
 def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def outcome() -> Any:
         random.seed(5)
-        made = answer(create, a_session(), a_statement(), None, False, {"a": b"1"})
-        return seen(made), type(made), getattr(made, "marked", None)
+        bound = answer(create, a_session(), a_statement(), None, False, {"a": b"1"})
+        text = answer(create, a_session(), "SELECT %s", (5,), False, {"a": b"1"})
+        batch = answer(create, a_session(), a_batch(), None, False, {"a": b"1"})
+        all_made = (bound, text, batch)
+        return [(seen(made), type(made), getattr(made, "marked", None)) for made in all_made]
 
     expect_same(outcome, REPLACEMENTS[name], when, monkeypatch)

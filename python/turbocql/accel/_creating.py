@@ -22,6 +22,7 @@ _OF_SCYLLA: dict[str, tuple[str, ...]] = {
     "cluster.Session._create_response_future": ("c35977e0e5db",),
     "cluster.Session._compute_tablet_version_block": ("9f15e590dbfc",),
     "protocol.ExecuteMessage.__init__": ("978368afc339",),
+    "protocol.QueryMessage.__init__": ("2512dd3631e4",),
     "protocol._QueryMessage.__init__": ("1422790fe0f4",),
     "query.PreparedStatement.result_metadata_and_id": ("a50af11fc652",),
     "metadata.Metadata.can_support_partitioner": ("9df5fbf01223",),
@@ -34,11 +35,13 @@ _OF_SCYLLA: dict[str, tuple[str, ...]] = {
 _OF_CASSANDRA: dict[str, tuple[str, ...]] = {
     "cluster.Session._create_response_future": ("f012f225fc24",),
     "protocol.ExecuteMessage.__init__": ("f6721fb98e42",),
+    "protocol.QueryMessage.__init__": ("b0ee0136527a",),
     "protocol._QueryMessage.__init__": ("229f061fd30a",),
 }
 _IMITATED: dict[str, tuple[str, ...]] = {
     "cluster.Session._maybe_get_execution_profile": ("05e478c96855",),
     "cluster.Session.get_execution_profile": ("f5ac0b30c68d",),
+    "protocol.BatchMessage.__init__": ("6c6c654862fd",),
     "protocol._MessageType.update_custom_payload": ("4147351993b6",),
 }
 """The functions whose work is done natively, and the digests of their known sources."""
@@ -47,7 +50,8 @@ _SESSION = (
     *("use_client_timestamp", "default_fetch_size"),
 )
 """The attributes of sessions that native code reads in the dict of a session."""
-_CLASSES = ("PreparedStatement", "BoundStatement", "ExecutionProfile", "ExecuteMessage")
+_STATEMENTS = ("PreparedStatement", "BoundStatement", "SimpleStatement", "BatchStatement")
+_MESSAGES = ("ExecuteMessage", "QueryMessage", "BatchMessage")
 _KEYS = (b"", b"a", b"\0\0\0\x05", bytes(range(40)), b"\xff" * 17)
 """Sample routing keys, whose tokens must be equal to those of the driver."""
 _VALUES = ("EXEC_PROFILE_DEFAULT", "_NOT_SET", "FETCH_SIZE_UNSET")
@@ -57,8 +61,8 @@ _VALUES = ("EXEC_PROFILE_DEFAULT", "_NOT_SET", "FETCH_SIZE_UNSET")
 class Creating(Group):
     """Patches `Session._create_response_future`.
 
-    For bound statements, native code also makes the EXECUTE message, and does the work of
-    `ResponseFuture.__init__`.
+    For bound and simple statements and batches, native code also makes the message, and does the
+    work of `ResponseFuture.__init__`.
     """
 
     part = "responses"
@@ -77,16 +81,22 @@ class Creating(Group):
             module, _, function = name.partition(".")
             checked.expect(loaded(module), function, digests)
         checked.include(native.checked)
-        message = protocol.ExecuteMessage
-        for cls in (owner, message, *message.__mro__[1:-1], future):
+        messages = [getattr(protocol, name) for name in _MESSAGES]
+        for message in messages:
+            for cls in message.__mro__[:-2]:
+                checked.expect_none(cls, "update_custom_payload")
+            checked.expect_none(type(message), "__call__")
+        for cls in (owner, *messages, *messages[0].__mro__[1:-1], future):
             checked.expect_none(cls, "__new__", "__setattr__", "__getattribute__", "__getattr__")
-        for cls in message.__mro__[:-2]:
-            checked.expect_none(cls, "update_custom_payload")
-        checked.expect_none(type(message), "__call__")
         expect_fields(checked, owner, _SESSION)
-        for name in (*_CLASSES, *_VALUES):
+        for name in _STATEMENTS:
+            checked.add_entry(cluster, name, getattr(driver.query, name))
+        for name in _MESSAGES:
+            checked.add_entry(cluster, name, getattr(protocol, name))
+        for name in ("ExecutionProfile", *_VALUES):
             checked.add_entry(cluster, name, getattr(cluster, name))
         checked.add_entry(cluster, "ResponseFuture", future)
+        checked.add_entry(cluster, "ProtocolVersion", protocol.ProtocolVersion)
         checked.add_entry(cluster, "_ConfigMode", cluster._ConfigMode)
         for name, number in (("LEGACY", 1), ("PROFILES", 2)):
             if vars(cluster._ConfigMode).get(name) != number:
@@ -94,15 +104,23 @@ class Creating(Group):
             checked.add_attribute(cluster._ConfigMode, name)
         maker = _core.FutureMaker(
             native.responses,
-            (
-                owner,
-                cluster.PreparedStatement,
-                cluster.BoundStatement,
-                cluster.ExecutionProfile,
-                message,
-                future,
-            ),
-            (cluster.EXEC_PROFILE_DEFAULT, cluster._NOT_SET, cluster.FETCH_SIZE_UNSET),
+            {
+                "session": owner,
+                "prepared_statement": cluster.PreparedStatement,
+                "bound_statement": cluster.BoundStatement,
+                "simple_statement": cluster.SimpleStatement,
+                "batch_statement": cluster.BatchStatement,
+                "profile": cluster.ExecutionProfile,
+                "execute_message": protocol.ExecuteMessage,
+                "query_message": protocol.QueryMessage,
+                "batch_message": protocol.BatchMessage,
+                "future": future,
+            },
+            {
+                "default_profile": cluster.EXEC_PROFILE_DEFAULT,
+                "not_set": cluster._NOT_SET,
+                "no_fetch_size": cluster.FETCH_SIZE_UNSET,
+            },
             object.__new__,
             self._token_classes(checked) if has_tokens else None,
             vars(cluster),

@@ -7,6 +7,8 @@ mod creating;
 mod ending;
 pub mod events;
 mod making;
+mod message;
+mod options;
 mod querying;
 mod token;
 
