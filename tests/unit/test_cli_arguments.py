@@ -1,13 +1,15 @@
-"""Tests that the command line's messages name its options, such as `--format` for `format=`."""
+"""Tests the arguments of commands, and the names of options in messages."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import Any
 
 import click
 import pytest
 
-from turbocql.cli import _app
+from turbocql.cli import _app, main
 from turbocql.cli._arguments import options_of, with_options
 from turbocql.cli._query import add_count_hint
 from turbocql.errors import InvalidQuery, ReadFailure, ReadTimeout, RequestError, RequestTimeout
@@ -122,3 +124,19 @@ def test_other_failures_have_no_hint(error: type[RequestError], statement: str) 
     failure = error("executing: failed")
     add_count_hint(failure, statement, "app")
     assert str(failure) == "executing: failed"
+
+
+def test_a_program_may_run_commands_in_its_process(capsys: pytest.CaptureFixture[str]) -> None:
+    statuses = []
+
+    def call() -> None:
+        statuses.append(main(["--version"]))
+
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    call()
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert statuses == [0, 0]
+    assert capsys.readouterr().out.count("turbocql, version") == 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import signal
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -89,26 +91,38 @@ def root(ctx: click.Context, debug: bool) -> None:
         ctx.exit(2)
 
 
-def _unwind_on_signals() -> None:
-    """Turns SIGTERM and SIGHUP into `SystemExit`, so that unfinished files are removed."""
+@contextmanager
+def _unwinding_on_signals() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP into `SystemExit`, so that unfinished files are removed.
+
+    Python sets handlers only in the main thread. Another thread leaves the signals as they are.
+    """
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
 
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # A signal that the parent process ignores, as nohup ignores SIGHUP, stays ignored.
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, end)
+    numbers = []
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            # A signal that the parent process ignores, as nohup ignores SIGHUP, stays ignored.
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, end)
+                numbers.append(number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     state: dict[str, Any] = {"debug": False}
     argument_list = None if arguments is None else list(arguments)
-    _unwind_on_signals()
     try:
-        exit_status = root.main(argument_list, "turbocql", standalone_mode=False, obj=state)
+        with _unwinding_on_signals():
+            exit_status = root.main(argument_list, "turbocql", standalone_mode=False, obj=state)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:
