@@ -71,6 +71,7 @@ const KEPT: &[(u64, &str)] = &[
     (339_652, "a node that lost its statements works on a burst of requests three times"),
     (350_637, "a node loses only the control connection, and is killed later"),
     (362_616, "the only node that answers keeps no prepared statements, and gets a batch"),
+    (376_874, "the node of the control connection falls silent before its pool connects"),
     (600_004, "without the edit `opening`, no session is opened while one node is slow"),
     (247, "without the edit `waiting`, requests that wait for a stream fail with another reason"),
 ];

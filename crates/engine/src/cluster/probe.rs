@@ -242,6 +242,11 @@ impl Endpoints {
         silent
     }
 
+    /// Records that a node did not answer a probe.
+    pub(crate) fn missed(&self, at: SocketAddr) {
+        self.states().insert(at, ProbeResult::Silent);
+    }
+
     /// The addresses of the nodes that could not be reached when they were last probed, with the
     /// reasons.
     pub(crate) fn failures(&self) -> Vec<(SocketAddr, String)> {

@@ -30,6 +30,10 @@ const PATIENCE: u64 = 2;
 /// node again, unless the answer was doubtful ([`Endpoints::is_doubtful`]).
 const ASKED: u64 = 10;
 
+/// After a node has refused the connection for a probe, the watch waits this many ticks before it
+/// probes the node again.
+const REFUSED: u64 = 50;
+
 /// If no requests are sent for this time, the watch sends one request to each connected node.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -61,6 +65,12 @@ impl Drop for Asking {
     fn drop(&mut self) {
         self.0.asking.store(false, Ordering::Release);
     }
+}
+
+/// How many ticks the watch waits after an unanswered probe, if `missed` ones before it were not
+/// answered either.
+fn pause_after(missed: u64) -> u64 {
+    (2 << missed.min(8)).min(SLOWEST)
 }
 
 /// A session of this crate, which has a session of the ScyllaDB driver.
@@ -148,12 +158,19 @@ impl Watch {
                 node.is_connected() && self.endpoints.is_doubtful(self.reached_at(node));
             // If a cluster has one node, requests cannot avoid it, so it is probed only while it is
             // silent.
+            let is_asked = is_silent || (several && (unanswered || is_doubtful));
+            // A node without connections receives no requests that could show its silence.
+            let is_reached_for = several && !node.is_connected();
             if due
-                && (is_silent || (several && (unanswered || is_doubtful)))
+                && (is_asked || is_reached_for)
                 && let Some(asking) = Asking::begin(state)
             {
-                let (this, session) = (Arc::clone(self), Arc::clone(session));
-                tokio::spawn(this.ask(Arc::clone(node), asking, session));
+                let this = Arc::clone(self);
+                if is_asked {
+                    tokio::spawn(this.ask(Arc::clone(node), asking, Arc::clone(session)));
+                } else {
+                    tokio::spawn(this.reach_for(self.reached_at(node), asking));
+                }
             }
         }
         self.silence.silent.store(silent, Ordering::Relaxed);
@@ -224,10 +241,29 @@ impl Watch {
                     self.telemetry.report(event);
                 }
             }
-            let missed = state.missed.fetch_add(1, Ordering::Relaxed);
-            let pause = (2 << missed.min(8)).min(SLOWEST);
+            let pause = pause_after(state.missed.fetch_add(1, Ordering::Relaxed));
             state.ask_at.store(now + pause, Ordering::Relaxed);
         }
+    }
+
+    /// Probes a node without connections, and tells [`Endpoints`] if the node does not answer.
+    async fn reach_for(self: Arc<Self>, at: SocketAddr, asking: Asking) {
+        let state = &asking.0;
+        let limit = self.endpoints.patience(at);
+        let began = Instant::now();
+        let pause = match timeout(limit, self.endpoints.probe(at)).await {
+            Ok(answer) => {
+                state.missed.store(0, Ordering::Relaxed);
+                if answer.is_ok() { ASKED } else { REFUSED }
+            }
+            Err(_) if began.elapsed() > limit + PAUSED => ASKED,
+            Err(_) => {
+                self.endpoints.missed(at);
+                pause_after(state.missed.fetch_add(1, Ordering::Relaxed))
+            }
+        };
+        let now = self.silence.tick.load(Ordering::Relaxed);
+        state.ask_at.store(now + pause, Ordering::Relaxed);
     }
 
     /// Sends a request to a node. Returns whether an answer or an error comes in time.
