@@ -19,7 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `arguments` does not contain the name of the program. By default, it is `sys.argv[1:]`.
     """
     _prepare()
+    digits = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else None
     try:
+        if digits is not None:
+            # By default, Python converts at most 4,300 digits. A varint may have more.
+            sys.set_int_max_str_digits(0)
         from ._app import run
 
         return run(arguments)
@@ -30,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    finally:
+        if digits is not None:
+            sys.set_int_max_str_digits(digits)
 
 
 def _prepare() -> None:
@@ -43,7 +50,3 @@ def _prepare() -> None:
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
             # A character that the encoding lacks is written as its escape.
             stream.reconfigure(errors="backslashreplace")
-    if hasattr(sys, "set_int_max_str_digits"):
-        # By default, Python converts at most 4,300 digits. A varint may have more, so there is no
-        # limit here.
-        sys.set_int_max_str_digits(0)
