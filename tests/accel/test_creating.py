@@ -347,7 +347,7 @@ class OwnBatch(BatchStatement):  # type: ignore[misc]
     """A program's own class of batches."""
 
 
-def old(session: Any) -> Any:
+def of_first_protocol(session: Any) -> Any:
     session._protocol_version = 1
     return session
 
@@ -385,7 +385,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "text with a profile": lambda session, query: create(session, "S", execution_profile=[]),
     "simple": lambda session, query: create(session, SimpleStatement("SELECT 1"), timeout=1.0),
     "own batch": lambda session, query: create(session, OwnBatch()),
-    "batch of the first protocol": lambda session, query: create(old(session), BatchStatement()),
+    "batch of the first protocol": lambda session, query: create(
+        of_first_protocol(session), BatchStatement()
+    ),
     "nothing": lambda session, query: create(session, None),
     "wrong parameters": lambda session, query: create(
         session, query.prepared_statement, ("no number",)
@@ -530,7 +532,7 @@ def test_replaced_functions_win(name: str, when: str, monkeypatch: pytest.Monkey
         bound = answer(create, a_session(), a_statement(), None, False, {"a": b"1"})
         text = answer(create, a_session(), "SELECT %s", (5,), False, {"a": b"1"})
         batch = answer(create, a_session(), a_batch(), None, False, {"a": b"1"})
-        all_made = (bound, text, batch)
-        return [(seen(made), type(made), getattr(made, "marked", None)) for made in all_made]
+        answers = (bound, text, batch)
+        return [(seen(each), type(each), getattr(each, "marked", None)) for each in answers]
 
     expect_same(outcome, REPLACEMENTS[name], when, monkeypatch)

@@ -133,13 +133,13 @@ def test_a_program_may_run_commands_in_its_process(capsys: pytest.CaptureFixture
     def call() -> None:
         statuses.append(main(["--version"]))
 
-    def left() -> list[Any]:
+    def process_settings() -> list[Any]:
         handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
         return [*handlers, getattr(sys, "get_int_max_str_digits", lambda: None)()]
 
-    before = left()
+    before = process_settings()
     call()
-    assert left() == before
+    assert process_settings() == before
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
