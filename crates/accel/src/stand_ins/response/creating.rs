@@ -50,7 +50,7 @@ pub(super) struct Classes {
     prepared_statement: Py<PyType>,
     bound_statement: Py<PyType>,
     simple_statement: Py<PyType>,
-    batch_statement: Py<PyType>,
+    pub(super) batch_statement: Py<PyType>,
     pub(super) profile: Py<PyType>,
     pub(super) execute_message: Py<PyType>,
     pub(super) query_message: Py<PyType>,
@@ -170,10 +170,7 @@ impl FutureMaker {
         let settings = Settings { options: &options, fetch_size, timestamp, version };
         let Made { message, columns, token } = match &prepared {
             Some(prepared) => self.execute_message(&source, prepared, &settings, call)?,
-            None if query.get_type().is(&self.classes.batch_statement) => {
-                self.batch_message(&source, &settings, call)?
-            }
-            None => self.query_message(&source, &settings, call)?,
+            None => self.unprepared_message(&source, &settings, call)?,
         };
         let mut plan = none.clone();
         if query.getattr(pyo3::intern!(py, "is_idempotent"))?.is_truthy()?
@@ -183,7 +180,7 @@ impl FutureMaker {
             let name = pyo3::intern!(py, "new_plan");
             plan = options.speculation.call_method1(name, (keyspace, query))?;
         }
-        let future = self.new_object.bind(py).call1((&self.classes.future,))?;
+        let future = self.new_object(py, &self.classes.future)?;
         let metrics = of_session.get(pyo3::intern!(py, "_metrics"))?;
         let values = [
             Some(&future),

@@ -63,17 +63,37 @@ impl FutureMaker {
         Ok(Made { message, columns, token })
     }
 
-    /// Makes the QUERY message of a simple statement.
-    pub(super) fn query_message<'py>(
+    /// Makes the QUERY message of a simple statement, or the message of a batch.
+    pub(super) fn unprepared_message<'py>(
         &self,
         source: &Source<'_, 'py>,
         settings: &Settings<'_, 'py>,
         call: &Call<'_, 'py>,
     ) -> PyResult<Made<'py>> {
         let (query, py) = (source.query, source.query.py());
-        let token = self.token(source)?;
-        let mut text = query.getattr(pyo3::intern!(py, "query_string"))?;
+        let token = match &self.tokens {
+            Some(tokens) => Some(tokens.routing(source, &self.new_object)?.token),
+            None => None,
+        };
         let keyspace = self.keyspace(query, settings)?;
+        let message = if query.get_type().is(&self.classes.batch_statement) {
+            self.batch_message(query, settings, &keyspace)?
+        } else {
+            self.query_message(source, settings, call, &keyspace)?
+        };
+        self.finish(source, &message, call)?;
+        Ok(Made { message, columns: self.values.not_set.bind(py).clone(), token })
+    }
+
+    fn query_message<'py>(
+        &self,
+        source: &Source<'_, 'py>,
+        settings: &Settings<'_, 'py>,
+        call: &Call<'_, 'py>,
+        keyspace: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = keyspace.py();
+        let mut text = source.query.getattr(pyo3::intern!(py, "query_string"))?;
         if call.parameters.is_truthy()? {
             let encoder = source.session.getattr(pyo3::intern!(py, "encoder"))?;
             let bind = self.global(py, pyo3::intern!(py, "bind_params"))?;
@@ -82,23 +102,18 @@ impl FutureMaker {
         let message = self.new_object(py, &self.classes.query_message)?;
         message.setattr(pyo3::intern!(py, "query"), text)?;
         let none = py.None().into_bound(py);
-        self.set_parameters(&message, settings, call, (&none, false, &keyspace))?;
-        self.finish(source, &message, call)?;
-        Ok(Made { message, columns: self.values.not_set.bind(py).clone(), token })
+        self.set_parameters(&message, settings, call, (&none, false, keyspace))?;
+        Ok(message)
     }
 
-    /// Makes the message of a batch.
-    pub(super) fn batch_message<'py>(
+    fn batch_message<'py>(
         &self,
-        source: &Source<'_, 'py>,
+        query: &Bound<'py, PyAny>,
         settings: &Settings<'_, 'py>,
-        call: &Call<'_, 'py>,
-    ) -> PyResult<Made<'py>> {
-        let (query, py) = (source.query, source.query.py());
-        let token = self.token(source)?;
-        let keyspace = self.keyspace(query, settings)?;
+        keyspace: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (options, py) = (settings.options, query.py());
         let message = self.new_object(py, &self.classes.batch_message)?;
-        let options = settings.options;
         let kind = pyo3::intern!(py, "batch_type");
         message.setattr(kind, query.getattr(kind)?)?;
         let queries = query.getattr(pyo3::intern!(py, "_statements_and_parameters"))?;
@@ -108,14 +123,7 @@ impl FutureMaker {
         message.setattr(serial, &options.serial_consistency)?;
         message.setattr(pyo3::intern!(py, "timestamp"), settings.timestamp)?;
         message.setattr(pyo3::intern!(py, "keyspace"), keyspace)?;
-        self.finish(source, &message, call)?;
-        Ok(Made { message, columns: self.values.not_set.bind(py).clone(), token })
-    }
-
-    /// Returns the token of a statement; `None` if the driver computes no tokens for requests.
-    fn token<'py>(&self, source: &Source<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(tokens) = &self.tokens else { return Ok(None) };
-        Ok(Some(tokens.routing(source, &self.new_object)?.token))
+        Ok(message)
     }
 
     /// Returns the keyspace of a message whose statement was not prepared; Python's None if the
@@ -145,7 +153,11 @@ impl FutureMaker {
     }
 
     /// Makes an object without calling the `__init__` of its class.
-    fn new_object<'py>(&self, py: Python<'py>, class: &Py<PyType>) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn new_object<'py>(
+        &self,
+        py: Python<'py>,
+        class: &Py<PyType>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.new_object.bind(py).call1((class,))
     }
 
